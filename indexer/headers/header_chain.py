@@ -159,7 +159,7 @@ class HeaderChain:
         ]
         return max(spans, default=(0, 0))
 
-    def begin(self, first: int, headers: Sequence[bytes], *, aux: Sequence[bytes | None] | None = None) -> None:
+    def begin(self, first: int, headers: Sequence[bytes]) -> None:
         """Replace all headers by these, from height `first` on. Raises HeaderError, and then changes nothing."""
         with self._writing:
             if first and not first <= self._last_point:
@@ -167,7 +167,7 @@ class HeaderChain:
             before = self._tree, self._is_replaced
             self._swap(RawTree(first), is_replaced=True)
             try:
-                self._take_all(headers, aux)
+                self._take_all(headers)
             except HeaderError:
                 self._swap(*before)
                 raise
@@ -185,7 +185,7 @@ class HeaderChain:
         with self._writing:
             self._take_all(headers, aux)
 
-    def _take_all(self, headers: Sequence[bytes], aux: Sequence[bytes | None] | None) -> None:
+    def _take_all(self, headers: Sequence[bytes], aux: Sequence[bytes | None] | None = None) -> None:
         branch: Branch | None = None
         for raw, auxpow in zip_longest(headers, aux or ()):
             if raw is None or len(raw) != SIZE:

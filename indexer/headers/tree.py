@@ -259,8 +259,8 @@ class HeaderTree:
 class LocatedTree(HeaderTree):
     """A header tree with the location of each block's bytes."""
 
-    def __init__(self, first: int = 0) -> None:
-        super().__init__(first)
+    def __init__(self) -> None:
+        super().__init__()
         self._file, self._offset, self._size = array("i"), array("q"), array("q")
 
     def location(self, number: int) -> BlockLocation:

@@ -51,11 +51,6 @@ class WatchedOutpoints:
         return bool(is_member)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of memory of the table and its bitmap."""
-        return self._table.nbytes + self._bloom.nbytes
-
-    @property
     def arrays(self) -> tuple[np.uint64, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
         """Key, table and bitmap: the arguments of the compiled loop."""
         return self._key, self._table, self._bloom

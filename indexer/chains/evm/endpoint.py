@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from indexer.chains.evm import responses
-from indexer.chains.evm.responses import EvmAnswerError, EvmHeader, Log
+from indexer.chains.evm.responses import EvmHeader, Log
 from indexer.chains.http_client import SMALL_BYTES
 from indexer.chains.jsonrpc import METHOD_NOT_FOUND, JsonRpc, RpcError
 from indexer.errors import SourceError, SourceUnavailableError
+from parsers.errors import ParseError
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class EvmEndpoint:
             try:
                 answer = await self.rpc.call("eth_getCode", f"0x{self.address.hex()}", hex(middle), limit=SMALL_BYTES)
                 has_code = bool(responses.data(answer))
-            except (RpcError, SourceUnavailableError, EvmAnswerError) as error:
+            except (RpcError, SourceUnavailableError, ParseError) as error:
                 log.debug("%s: no code of block %d: %s", self.name, middle, error)
                 return None
             without, with_code = (without, middle) if has_code else (middle, with_code)
@@ -112,7 +113,7 @@ class EvmEndpoint:
     def _validated(self, method: str, read: Callable[[], _T]) -> _T:
         try:
             return read()
-        except EvmAnswerError as error:
+        except ParseError as error:
             raise self._invalid(method, str(error)) from None
 
     def _invalid(self, method: str, what: str) -> SourceUnavailableError:

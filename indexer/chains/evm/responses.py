@@ -1,4 +1,5 @@
-"""Parses and validates responses of EVM endpoints: blocks, logs, and the bloom filter of logs. Pure."""
+"""Parses and validates responses of EVM endpoints: blocks, logs, and the bloom filter of logs. Pure. A response that no
+correct node sends raises ParseError."""
 
 from __future__ import annotations
 
@@ -6,15 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from indexer.model import UNCONFIRMED
+from parsers.errors import ParseError
 
 TOPICS = 4
 """The maximum number of topics of a log."""
 
 LATEST_TIME = 1 << 40
-
-
-class EvmAnswerError(Exception):
-    """A response that no correct node sends; the message names the fault."""
 
 
 class EvmHeader(NamedTuple):
@@ -42,7 +40,7 @@ class Log(NamedTuple):
 
 
 def number(value: Any, most: int = UNCONFIRMED - 1) -> int:
-    """A quantity like `0x1b4`, at most `most`. Raises EvmAnswerError."""
+    """A quantity like `0x1b4`, at most `most`. Raises ParseError."""
     if isinstance(value, str) and value[:2] == "0x" and len(value) < 67 and "_" not in value:
         try:
             quantity = int(value, 0)
@@ -50,11 +48,11 @@ def number(value: Any, most: int = UNCONFIRMED - 1) -> int:
             quantity = most + 1
         if 0 <= quantity <= most:
             return quantity
-    raise EvmAnswerError(f"{str(value)[:80]!a} is not a number from 0 to {most:,}")
+    raise ParseError(f"{str(value)[:80]!a} is not a number from 0 to {most:,}")
 
 
 def data(value: Any, size: int | None = None) -> bytes:
-    """Bytes like `0x1234`, exactly `size` of them if it is not None. Raises EvmAnswerError."""
+    """Bytes like `0x1234`, exactly `size` of them if it is not None. Raises ParseError."""
     if isinstance(value, str) and value[:2] == "0x":
         try:
             raw = bytes.fromhex(value[2:])
@@ -64,18 +62,18 @@ def data(value: Any, size: int | None = None) -> bytes:
         if len(raw) * 2 == len(value) - 2 and size in (None, len(raw)):
             return raw
     what = "no bytes" if size is None else f"not {size} bytes"
-    raise EvmAnswerError(f"{str(value)[:80]!a} is {what}")
+    raise ParseError(f"{str(value)[:80]!a} is {what}")
 
 
 def internal(value: Any) -> bytes:
-    """A hash in display order, as bytes in internal byte order. Raises EvmAnswerError."""
+    """A hash in display order, as bytes in internal byte order. Raises ParseError."""
     return data(value, 32)[::-1]
 
 
 def header(row: Any) -> EvmHeader:
-    """A block header from `eth_getBlockByNumber`. Raises EvmAnswerError."""
+    """A block header from `eth_getBlockByNumber`. Raises ParseError."""
     if not isinstance(row, dict):
-        raise EvmAnswerError(f"{str(row)[:80]!a} is not a block")
+        raise ParseError(f"{str(row)[:80]!a} is not a block")
     return EvmHeader(
         number(row.get("number")),
         internal(row.get("hash")),
@@ -87,31 +85,31 @@ def header(row: Any) -> EvmHeader:
 
 def logs(rows: Any, address: bytes, topics: Sequence[bytes], first: int, last: int) -> list[Log]:
     """Logs from `eth_getLogs`: of one contract, with one of these first topics, in blocks `first` to `last`, in their
-    order on chain, without duplicates. Raises EvmAnswerError for any other log, and for one that a reorganisation
+    order on chain, without duplicates. Raises ParseError for any other log, and for one that a reorganisation
     removed.
     """
     if not isinstance(rows, list):
-        raise EvmAnswerError(f"{str(rows)[:80]!a} is not a list of logs")
+        raise ParseError(f"{str(rows)[:80]!a} is not a list of logs")
     by_position: dict[tuple[int, int], Log] = {}
     for log in map(_log, rows):
         if log.address != address or not log.topics or log.topics[0] not in topics:
-            raise EvmAnswerError(f"a log of 0x{log.address.hex()} was not requested")
+            raise ParseError(f"a log of 0x{log.address.hex()} was not requested")
         if not first <= log.block <= last:
-            raise EvmAnswerError(f"a log of block {log.block:,} was not requested, which was {first:,} to {last:,}")
+            raise ParseError(f"a log of block {log.block:,} was not requested, which was {first:,} to {last:,}")
         if by_position.setdefault((log.block, log.log_index), log) != log:
-            raise EvmAnswerError(f"log {log.log_index} of block {log.block:,} is sent twice, and differs")
+            raise ParseError(f"log {log.log_index} of block {log.block:,} is sent twice, and differs")
     _check_blocks(by_position.values())
     return [by_position[position] for position in sorted(by_position)]
 
 
 def _log(row: Any) -> Log:
     if not isinstance(row, dict):
-        raise EvmAnswerError(f"{str(row)[:80]!a} is not a log")
+        raise ParseError(f"{str(row)[:80]!a} is not a log")
     if row.get("removed"):
-        raise EvmAnswerError("a log is no longer on the chain")
+        raise ParseError("a log is no longer on the chain")
     topics = row.get("topics")
     if not isinstance(topics, list) or len(topics) > TOPICS:
-        raise EvmAnswerError(f"{str(topics)[:80]!a} are not topics")
+        raise ParseError(f"{str(topics)[:80]!a} are not topics")
     return Log(
         data(row.get("address"), 20),
         tuple(data(topic, 32) for topic in topics),
@@ -125,11 +123,11 @@ def _log(row: Any) -> Log:
 
 
 def _check_blocks(logs: Iterable[Log]) -> None:
-    """Raise EvmAnswerError when logs of one height name several blocks."""
+    """Raise ParseError when logs of one height name several blocks."""
     hashes: dict[int, bytes] = {}
     for log in logs:
         if hashes.setdefault(log.block, log.block_hash) != log.block_hash:
-            raise EvmAnswerError(f"logs of block {log.block:,} are of two branches")
+            raise ParseError(f"logs of block {log.block:,} are of two branches")
 
 
 _MASK = (1 << 64) - 1

@@ -1,4 +1,4 @@
-"""A server's responses as records. Pure; every member is type-checked."""
+"""A server's responses as records. Pure. Every member is type-checked: one of the wrong shape raises ParseError."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from parsers.bitcoin.tx import sha256d
+from parsers.errors import ParseError
 
 U32, U64 = (1 << 32) - 1, (1 << 64) - 1
 
@@ -15,10 +16,6 @@ WAITING, ERROR, PAGE_DONE, BLOCK_DONE, REORG, FATAL = 100, 101, 199, 200, 300, 9
 """Control codes of a subscription."""
 
 _CODES = ("statusCode", "status_code", "code")
-
-
-class JungleBusAnswerError(Exception):
-    """A response of the wrong shape: the message names the member."""
 
 
 class JsonHeader(NamedTuple):
@@ -59,7 +56,7 @@ class Control(NamedTuple):
 
 
 def header(value: Any) -> JsonHeader:
-    """One header. Raises JungleBusAnswerError."""
+    """One header. Raises ParseError."""
     bits = _member(value, "bits")
     return JsonHeader(
         _number(value, "height", (1 << 31) - 1), _hash(value, "hash"), _version(value), _hash(value, "merkleroot"),
@@ -69,24 +66,22 @@ def header(value: Any) -> JsonHeader:
 
 
 def headers(value: Any, first: int, count: int) -> list[JsonHeader]:
-    """At most `count` headers from height `first` on, without a gap. Raises JungleBusAnswerError."""
+    """At most `count` headers from height `first` on, without a gap. Raises ParseError."""
     if value is None:
         return []
     if not isinstance(value, list):
-        raise JungleBusAnswerError("a list of headers is not a list")
+        raise ParseError("a list of headers is not a list")
     parsed = [header(row) for row in value[:count]]
     for expected, row in enumerate(parsed, first):
         if row.height != expected:
-            raise JungleBusAnswerError(
-                f"a list of headers from {first:,} on has {row.height:,} instead of {expected:,}"
-            )
+            raise ParseError(f"a list of headers from {first:,} on has {row.height:,} instead of {expected:,}")
     return parsed
 
 
 def linked(headers: Sequence[JsonHeader], prev: bytes) -> list[bytes] | None:
     """The raw bytes of headers that link to each other and to block `prev`; None where the first does not link to it.
 
-    Raises JungleBusAnswerError where a later one does not link to the one before.
+    Raises ParseError where a later one does not link to the one before.
     """
     raws: list[bytes] = []
     for row in headers:
@@ -94,9 +89,7 @@ def linked(headers: Sequence[JsonHeader], prev: bytes) -> list[bytes] | None:
         if raw is None:
             if not raws:
                 return None
-            raise JungleBusAnswerError(
-                f"header {row.height:,} does not hash to {row.hash[::-1].hex()} on the one before it"
-            )
+            raise ParseError(f"header {row.height:,} does not hash to {row.hash[::-1].hex()} on the one before it")
         raws.append(raw)
         prev = row.hash
     return raws
@@ -104,12 +97,12 @@ def linked(headers: Sequence[JsonHeader], prev: bytes) -> list[bytes] | None:
 
 def page(value: Any) -> tuple[list[DeliveredTransaction], list[Control]]:
     """A page of a subscription: its matches, in the order delivered, and its control messages. Raises
-    JungleBusAnswerError."""
+    ParseError."""
     if value is None:
         return [], []
     rows = [value] if isinstance(value, dict) else value
     if not isinstance(rows, list):
-        raise JungleBusAnswerError("a page of transactions is not a list")
+        raise ParseError("a page of transactions is not a list")
     matches: list[DeliveredTransaction] = []
     controls: list[Control] = []
     for row in rows:
@@ -144,14 +137,14 @@ def _match(row: Any) -> DeliveredTransaction:
 
 def _member(row: Any, name: str) -> Any:
     if not isinstance(row, dict) or name not in row:
-        raise JungleBusAnswerError(f"there is no {name} in it")
+        raise ParseError(f"there is no {name} in it")
     return row[name]
 
 
 def _number(row: Any, name: str, largest: int = U32) -> int:
     value = _member(row, name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
-        raise JungleBusAnswerError(f"{name} is {str(value)[:60]!a}, which is not a number up to {largest:,}")
+        raise ParseError(f"{name} is {str(value)[:60]!a}, which is not a number up to {largest:,}")
     return value
 
 
@@ -159,7 +152,7 @@ def _version(row: Any) -> int:
     """A version, which some servers write as a signed number."""
     value = _member(row, "version")
     if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 31) <= value <= U32:
-        raise JungleBusAnswerError(f"version is {str(value)[:60]!a}, which is not a number of 32 bits")
+        raise ParseError(f"version is {str(value)[:60]!a}, which is not a number of 32 bits")
     return value & U32
 
 
@@ -169,7 +162,7 @@ def _hex_number(text: str) -> int:
     except ValueError:
         raw = b""
     if len(raw) != 4:
-        raise JungleBusAnswerError(f"bits is {text[:60]!a}, which is not a number of eight hex digits")
+        raise ParseError(f"bits is {text[:60]!a}, which is not a number of eight hex digits")
     return int.from_bytes(raw, "big")
 
 
@@ -181,7 +174,7 @@ def _hash(row: Any, name: str) -> bytes:
     except ValueError:
         raw = b""
     if len(raw) != 32:
-        raise JungleBusAnswerError(f"{name} is {str(value)[:80]!a}, which is not a hash of 64 hex digits")
+        raise ParseError(f"{name} is {str(value)[:80]!a}, which is not a hash of 64 hex digits")
     return raw[::-1]
 
 
@@ -189,4 +182,4 @@ def _base64(text: Any) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError, TypeError):
-        raise JungleBusAnswerError("transaction is not base64") from None
+        raise ParseError("transaction is not base64") from None

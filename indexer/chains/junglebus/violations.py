@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from indexer.chains.junglebus.responses import JungleBusAnswerError
 from indexer.errors import SourceUnavailableError
 from indexer.headers.header_chain import HeaderError
 from parsers.errors import ParseError
@@ -39,7 +38,7 @@ class Violations:
         Raises ViolationError."""
         try:
             yield
-        except (JungleBusAnswerError, HeaderError, ParseError) as error:
+        except (HeaderError, ParseError) as error:
             raise self.record(kind, f"{about}{error}") from None
 
     @property

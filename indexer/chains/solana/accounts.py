@@ -1,5 +1,7 @@
 """Parses `getProgramAccounts`: the accounts of a program that begin with the mark, at one finalized slot. Pure.
 
+A response that no correct endpoint sends raises ParseError.
+
 Shapes: Solana's RPC documentation, `getProgramAccounts` with `withContext` and encoding `base64`.
 """
 
@@ -14,6 +16,7 @@ from typing import Any
 import base58
 
 from indexer.model import UNCONFIRMED
+from parsers.errors import ParseError
 from parsers.pointers.pointer import SOLANA_MARK
 
 ACCOUNT_BYTES = 10 * 1024 * 1024
@@ -24,10 +27,6 @@ MOST_ACCOUNTS = 1_000_000
 _KEY_BYTES = 32
 _KEY_CHARACTERS = 44
 _BASE64_CHARACTERS = -(-ACCOUNT_BYTES // 3) * 4
-
-
-class SolanaAnswerError(ValueError):
-    """A response that no correct endpoint sends; the message names the fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +55,30 @@ def base58_address(raw: bytes) -> str:
 
 
 def slot(value: object) -> int:
-    """A slot number. Raises SolanaAnswerError for anything else, and above the heights that can be stored."""
+    """A slot number. Raises ParseError for anything else, and above the heights that can be stored."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < UNCONFIRMED:
-        raise SolanaAnswerError(f"{str(value)[:60]!a} is not a slot")
+        raise ParseError(f"{str(value)[:60]!a} is not a slot")
     return value
 
 
 def parse_snapshot(answer: Any, program: str) -> Snapshot:
     """Parse the result of `getProgramAccounts` for a program (base58). Accounts without the mark are left out.
 
-    Raises SolanaAnswerError for accounts that are another program's, repeated, too large, or that cannot be decoded.
+    Raises ParseError for accounts that are another program's, repeated, too large, or that cannot be decoded.
     """
     if not isinstance(answer, dict) or not isinstance(answer.get("context"), dict):
-        raise SolanaAnswerError("the answer has no context with a slot")
+        raise ParseError("the answer has no context with a slot")
     number, rows = slot(answer["context"].get("slot")), answer.get("value")
     if not isinstance(rows, list):
-        raise SolanaAnswerError("the answer holds no list of accounts")
+        raise ParseError("the answer holds no list of accounts")
     if len(rows) > MOST_ACCOUNTS:
-        raise SolanaAnswerError(f"the answer has {len(rows):,} accounts, where at most {MOST_ACCOUNTS:,} are read")
+        raise ParseError(f"the answer has {len(rows):,} accounts, where at most {MOST_ACCOUNTS:,} are read")
     accounts: dict[bytes, bytes] = {}
     seen: set[bytes] = set()
     for row in rows:
         address, data = _account(row, program)
         if address in seen:
-            raise SolanaAnswerError(f"the account {base58_address(address)} is repeated")
+            raise ParseError(f"the account {base58_address(address)} is repeated")
         seen.add(address)
         if data.startswith(SOLANA_MARK):
             accounts[address] = data[len(SOLANA_MARK) :].rstrip(b"\0")
@@ -89,11 +88,11 @@ def parse_snapshot(answer: Any, program: str) -> Snapshot:
 def marked_accounts(answer: Any, count: int, program: str) -> list[bool]:
     """For each of `count` accounts requested by `getMultipleAccounts`: whether it is the program's and has the mark.
 
-    Raises SolanaAnswerError.
+    Raises ParseError.
     """
     rows = answer.get("value") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or len(rows) != count:
-        raise SolanaAnswerError(f"the answer does not have the {count:,} accounts that were requested")
+        raise ParseError(f"the answer does not have the {count:,} accounts that were requested")
     return [isinstance(row, dict) and row.get("owner") == program and _has_mark(row.get("data")) for row in rows]
 
 
@@ -106,18 +105,18 @@ def _account(row: Any, program: str) -> tuple[bytes, bytes]:
     account = row.get("account") if isinstance(row, dict) else None
     address = address_bytes(row.get("pubkey")) if isinstance(row, dict) else None
     if address is None or not isinstance(account, dict):
-        raise SolanaAnswerError("an account without an address, or without its content")
+        raise ParseError("an account without an address, or without its content")
     if account.get("owner") != program:
-        raise SolanaAnswerError(f"the account {base58_address(address)} belongs to {str(account.get('owner'))[:60]!a}")
+        raise ParseError(f"the account {base58_address(address)} belongs to {str(account.get('owner'))[:60]!a}")
     return address, _data(address, account.get("data"))
 
 
 def _data(address: bytes, value: Any) -> bytes:
     if not (isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and value[1] == "base64"):
-        raise SolanaAnswerError(f"the data of the account {base58_address(address)} are not in base64")
+        raise ParseError(f"the data of the account {base58_address(address)} are not in base64")
     if len(value[0]) > _BASE64_CHARACTERS:
-        raise SolanaAnswerError(f"the account {base58_address(address)} holds more than {ACCOUNT_BYTES:,} bytes")
+        raise ParseError(f"the account {base58_address(address)} holds more than {ACCOUNT_BYTES:,} bytes")
     try:
         return b64decode(value[0], validate=True)
     except (binascii.Error, ValueError):
-        raise SolanaAnswerError(f"the data of the account {base58_address(address)} are not base64") from None
+        raise ParseError(f"the data of the account {base58_address(address)} are not base64") from None

@@ -16,8 +16,9 @@ import base58
 from indexer.chains.http_client import SMALL_BYTES, TooLargeError
 from indexer.chains.jsonrpc import METHOD_NOT_FOUND, JsonRpc, RpcError
 from indexer.chains.solana import accounts
-from indexer.chains.solana.accounts import Snapshot, SolanaAnswerError
+from indexer.chains.solana.accounts import Snapshot
 from indexer.errors import SourceError, SourceUnavailableError
+from parsers.errors import ParseError
 from parsers.pointers.pointer import SOLANA_MARK
 
 log = logging.getLogger(__name__)
@@ -144,7 +145,7 @@ class SolanaEndpoint:
     async def _read(self, parse: Callable[..., _T], *answer: Any) -> _T:
         try:
             return await asyncio.to_thread(parse, *answer)
-        except SolanaAnswerError as error:
+        except ParseError as error:
             raise self._invalid(str(error)) from error
 
     def incomplete(self, account: bytes) -> SourceUnavailableError:

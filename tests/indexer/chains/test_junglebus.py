@@ -414,7 +414,7 @@ async def test_a_server_that_knows_nothing_of_an_output_does_not_call_it_unspent
         ("junglebus:", "not a subscription id"),
         ("junglebus:a b", "not a subscription id"),
         (f"junglebus:{SUBSCRIPTION}?zmq=1", "unknown option 'zmq'"),
-        (f"junglebus:{SUBSCRIPTION}?chain=btc", "only bsv"),
+        (f"junglebus:{SUBSCRIPTION}?chain=btc", "use bsv"),
         (f"junglebus:{SUBSCRIPTION}?url=ftp://host/v1", "is not a server"),
         (f"junglebus:{SUBSCRIPTION}?url=https://me:secret@host/v1", "A2B_JUNGLEBUS_TOKEN"),
         (f"junglebus:{SUBSCRIPTION}?url=http://host:99999999/v1", "is not a server"),

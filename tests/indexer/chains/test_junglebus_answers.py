@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.chains.junglebus import responses
-from indexer.chains.junglebus.responses import JungleBusAnswerError
 from indexer.chains.junglebus.retry_queue import BACKOFF, CAPACITY, RetryQueue
 from parsers.bitcoin.tx import sha256d
+from parsers.errors import ParseError
 from tests.chainkit import ChainKit
 from tests.junglebus_server import header_json
 
@@ -34,7 +34,7 @@ def complaint(read: Callable[[Any], object], message: Any) -> str | None:
     """Why an answer is not read; None when it is."""
     try:
         read(message)
-    except JungleBusAnswerError as error:
+    except ParseError as error:
         return str(error)
     return None
 
@@ -86,7 +86,7 @@ def test_headers_are_linked_to_each_other() -> None:
     headers = responses.headers([header_json(block) for block in kit.blocks[2:]], 2, 100)
     assert responses.linked(headers, kit.blocks[1].hash) == [block.header for block in kit.blocks[2:]]
     assert responses.linked(headers, kit.blocks[0].hash) is None
-    with pytest.raises(JungleBusAnswerError, match="does not hash to"):
+    with pytest.raises(ParseError, match="does not hash to"):
         responses.linked([headers[0], headers[2]], kit.blocks[1].hash)
 
 

@@ -18,6 +18,7 @@ from indexer.chains.solana.chain import GENESIS, SolanaChain
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.store import StoreError
 from indexer.sync.follower import Follower
+from parsers.errors import ParseError
 from tests.chainkit import agent
 from tests.indexing import Indexing
 from tests.solana_server import PROGRAM, SolanaServer, named, server
@@ -274,7 +275,7 @@ def value(rows: Any) -> Callable[[Any], Any]:
 def test_answers_that_no_endpoint_gives_are_refused_whole(forgery: Callable[[Any], Any], words: str) -> None:
     good = {"context": {"slot": 9, "apiVersion": "3.1.8"}, "value": [row()]}
     assert accounts.parse_snapshot(good, str(PROGRAM)) == accounts.Snapshot(9, {bytes(named("z")): b""})
-    with pytest.raises(accounts.SolanaAnswerError) as error:
+    with pytest.raises(ParseError) as error:
         accounts.parse_snapshot(forgery(good), str(PROGRAM))
     assert words in str(error.value)
 
@@ -350,7 +351,7 @@ def test_only_so_many_missing_accounts_are_asked_for(monkeypatch: pytest.MonkeyP
 
 def test_more_accounts_than_can_be_held_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounts, "MOST_ACCOUNTS", 2)
-    with pytest.raises(accounts.SolanaAnswerError, match="3 accounts, where at most 2 are read"):
+    with pytest.raises(ParseError, match="3 accounts, where at most 2 are read"):
         accounts.parse_snapshot({"context": {"slot": 1}, "value": [row()] * 3}, str(PROGRAM))
 
 
