@@ -10,12 +10,13 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
 
 from indexer.chains import AncestorVisitor, Chain, HeaderStore, options
+from indexer.chains.files.ancestor_search import AncestorSearch
 from indexer.chains.files.block_folder import BATCH_BYTES, MAPPED_BYTES, BlockFolder
 from indexer.errors import SourceError
 from indexer.headers.networks import COINS, SCRYPT, Network, network
@@ -130,24 +131,19 @@ class FilesChain(Chain):
 
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         """Satoshis of outputs created in `before` or earlier, searched backwards for `lookback` bytes of blocks."""
-        return await self.run_in_thread(lambda stop: self.block_folder.values(outpoints, before, self._lookback, stop))
+        return await self._search(before, lambda search: search.values(outpoints))
 
     async def ancestors(self, before: BlockRef, visit: AncestorVisitor) -> None:
         """Ancestors, searched backwards from `before` for `lookback` bytes of blocks."""
-        await self.run_in_thread(
-            lambda stop: self.block_folder.ancestors(before, self._lookback, lambda _, raws: visit(raws), stop)
-        )
+        await self._search(before, lambda search: search.visit(lambda _, raws: visit(raws)))
 
     async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:
         """Heights of transactions, searched backwards from `before` for `lookback` bytes of blocks."""
-        left, heights = set(txids), dict[bytes, int]()
+        return await self._search(before, lambda search: search.heights(txids))
 
-        def record(height: int, raws: Mapping[bytes, bytes]) -> set[bytes]:
-            heights.update(dict.fromkeys(raws, height))
-            return left - heights.keys()
-
-        await self.run_in_thread(lambda stop: self.block_folder.ancestors(before, self._lookback, record, stop))
-        return heights
+    async def _search(self, before: BlockRef, search: Callable[[AncestorSearch], _T]) -> _T:
+        folder = self.block_folder
+        return await self.run_in_thread(lambda stop: search(AncestorSearch(folder, before, self._lookback, stop)))
 
     async def refuse(self, ref: BlockRef, why: str) -> None:
         """Exclude a block and its descendants until another copy of it is written."""

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import mmap
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from indexer.chains.files.block_file import HEADER, BlockFile, Frame, Garbage
@@ -18,8 +18,8 @@ from indexer.headers.required_bits import RuleError, UncheckedHeader
 from indexer.headers.rules import HeaderRules
 from indexer.headers.tree import BlockLocation, LocatedTree
 from indexer.model import BlockRef
-from parsers.bitcoin import block, tx
-from parsers.bitcoin.tx import Outpoint, sha256d
+from parsers.bitcoin import block
+from parsers.bitcoin.tx import sha256d
 from parsers.errors import BlockError, ParseError
 
 log = logging.getLogger(__name__)
@@ -35,10 +35,6 @@ MAPPED_BYTES = 64 << 20
 process."""
 
 _KEY_FILE = "xor.dat"
-
-
-BlockAncestorVisitor = Callable[[int, Mapping[bytes, bytes]], set[bytes]]
-"""As `AncestorVisitor`; the first argument is the height of the block with the transactions."""
 
 
 class _Orphan:
@@ -292,29 +288,35 @@ class BlockFolder:
         read_blocks: list[tuple[BlockRef, memoryview]] = []
         room = memoryview(buffer)
         for number in numbers:
-            location = self.tree.location(number)
+            size = self.tree.location(number).size
             try:
-                whole = self._checked(number, room[: location.size] if len(room) >= location.size else None)
+                whole = self._checked(number, room)
                 self._check_work(whole)
                 data = self._bare(whole)
             except (ParseError, RuleError) as error:
                 self._refuse(number, str(error))
                 break
-            room = room[location.size :] if len(room) >= location.size else room
+            room = room[size:] if len(room) >= size else room
             read_blocks.append((self._ref(number, bytes(data[:HEADER])), data))
         return read_blocks
 
-    def _checked(self, number: int, target: memoryview | None) -> memoryview:
+    def data(self, number: int, room: memoryview) -> memoryview:
+        """A block's bytes without AuxPoW, in `room` if they fit. Raises ParseError or SourceUnavailableError."""
+        return self._bare(self._checked(number, room))
+
+    def _checked(self, number: int, room: memoryview) -> memoryview:
         """A block's bytes, with the expected header. Raises BlockError or SourceUnavailableError."""
-        if target is None:
+        location = self.tree.location(number)
+        if location.size <= len(room):
+            whole = room[: location.size]
+            self._load(number, whole)
+        else:
             try:
-                target = self._bytes(self.tree.location(number))
+                whole = self._bytes(location)
             except OSError as error:
                 raise self._unreadable(number, error) from error
-        else:
-            self._load(number, target)
-        self._check_header(number, bytes(target[:HEADER]))
-        return target
+        self._check_header(number, bytes(whole[:HEADER]))
+        return whole
 
     def _check_work(self, data: memoryview) -> None:
         """Check the scrypt proof of work of one block. It takes 0.4 ms, too long to check all headers of the folder.
@@ -363,65 +365,3 @@ class BlockFolder:
         with self._lock:
             self.tree.refuse(number)
         self._note(self._files[location.file], location.offset, f"block {self.tree.height_of(number):,}: {reason}")
-
-    # -- ancestors
-
-    def values(
-        self, outpoints: Iterable[Outpoint], before: BlockRef, lookback: int, stop: threading.Event
-    ) -> dict[Outpoint, int]:
-        """Satoshis of outputs created in `before` or an earlier block, within `lookback` bytes of blocks."""
-        outpoints_of: dict[bytes, list[Outpoint]] = {}
-        for outpoint in outpoints:
-            outpoints_of.setdefault(outpoint.txid, []).append(outpoint)
-        values: dict[Outpoint, int] = {}
-
-        def take(_height: int, raws: Mapping[bytes, bytes]) -> set[bytes]:
-            for txid, raw in raws.items():
-                outputs = tx.read(raw, segwit=self.network.rules.segwit).outputs
-                values.update(tx.values_of(outpoints_of.pop(txid), {txid: outputs}))
-            return set(outpoints_of)
-
-        self.ancestors(before, lookback, take, stop)
-        return values
-
-    def ancestors(self, before: BlockRef, lookback: int, follow: BlockAncestorVisitor, stop: threading.Event) -> None:
-        """Call `follow` with the transactions that it requested and the height of their block, from `before` backwards
-        within `lookback` bytes of blocks."""
-        missing = follow(before.height, {})
-        for height, data in self._backwards(before, lookback) if missing else ():
-            missing = self._ancestors_in(height, data, missing, follow)
-            if not missing or stop.is_set():
-                return
-
-    def _backwards(self, before: BlockRef, lookback: int) -> Iterator[tuple[int, memoryview]]:
-        newest = self.tree.find(before.hash)
-        buffer = bytearray(BATCH_BYTES)
-        for number in self.tree.ancestors(newest) if newest is not None else ():
-            size = self.tree.location(number).size
-            lookback -= size
-            if lookback < 0:
-                return
-            try:
-                data = self._bare(self._checked(number, memoryview(buffer)[:size] if size <= len(buffer) else None))
-            except ParseError:
-                continue  # its bytes have changed; `read` refuses it
-            yield self.tree.height_of(number), data
-
-    def _ancestors_in(
-        self, height: int, data: memoryview, missing: set[bytes], follow: BlockAncestorVisitor
-    ) -> set[bytes]:
-        """Call `follow` with the requested transactions of this block, again for their parents; returns the txids still
-        wanted."""
-        segwit = self.network.rules.segwit
-        try:
-            offsets = block.tx_offsets(data, segwit=segwit)
-            txids = list(block.txids(data, offsets, segwit=segwit))
-            if missing.isdisjoint(txids):
-                return missing
-            indexes = {txid: index for index, txid in enumerate(txids)}
-            while here := missing & indexes.keys():
-                raws = {txid: bytes(data[offsets[indexes[txid]] : offsets[indexes[txid] + 1]]) for txid in here}
-                missing = follow(height, raws) - raws.keys()
-        except ParseError:
-            return missing  # the block is invalid; `read` refuses it
-        return missing
