@@ -58,7 +58,7 @@ SENTENCES: dict[str, str] = {
     "pointer-withdrawn": "the account no longer holds this pointer",
     "account-closed": "the account was closed",
     "account-points": "the account no longer holds a card, but a pointer",
-    # what makes bytes no card, in order of importance (law 12; the counts of law 6)
+    # why bytes are not a card, in order of importance (law 12; the counts of law 6)
     "card-size": "the card is larger than 1 MiB",
     "card-bom": "the card begins with a byte order mark, which JSON does not allow",
     "card-utf8": "the card is not UTF-8",

@@ -71,7 +71,7 @@ def lock(script: bytes) -> bytes:
     """The part of a BSV output script that decides who can spend it, cut soon after the length of the longest form.
 
     Removed are blocks `OP_FALSE OP_IF … OP_ENDIF` (envelopes, also unclosed ones), OP_CODESEPARATOR, and everything
-    from the first OP_RETURN outside such a block.
+    from the first OP_RETURN outside of them.
     """
     locking = bytearray()
     depth, after_false = 0, False

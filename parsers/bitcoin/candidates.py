@@ -59,9 +59,6 @@ class TxCandidates(Sequence[TxCandidate]):
         for start in range(0, len(self._rows), ROWS):
             yield from map(TxCandidate._make, self._rows[start : start + ROWS].tolist())
 
-    def __repr__(self) -> str:
-        return f"Candidates({list(self)!r})"
-
 
 _NONE = np.empty(0, np.int64)
 

@@ -18,7 +18,7 @@ Branch = list[bytes | None]
 """The siblings of a leaf and of its ancestors, lowest first (32 bytes each); None for a copy of the node itself."""
 
 SUBTREE_LEAVES = 4096
-"""Leaves of a subtree, a power of two, whose branches are computed together: two megabytes of them."""
+"""Leaves of a subtree, a power of two. The branches of a subtree are computed together, two megabytes of them."""
 
 FEW_HASHES = 64
 """Nodes of a level up to which hashlib is faster than filling the lanes."""

@@ -29,7 +29,7 @@ class CoinbaseProof(NamedTuple):
 
 
 def commitment(coinbase: Transaction) -> bytes | None:
-    """The hash (32 bytes) in the last commitment output of a coinbase; None without such an output."""
+    """The hash (32 bytes) in the last commitment output of a coinbase; None without one."""
     scripts = (output.script for output in reversed(coinbase.outputs))
     return next((script[6:38] for script in scripts if len(script) >= 38 and script.startswith(PREFIX)), None)
 
@@ -52,8 +52,8 @@ def verify(raw: bytes, path: MerklePath, coinbase: CoinbaseProof, branch: bytes 
     """Raise ParseError unless the witness of a transaction is the one that was mined.
 
     `raw` is the transaction with its witness, `path` its merkle path to the root in the block's header, and
-    `branch` the merkle path of its wtxid in the format of BRC-74; None is valid only for a block whose coinbase commits
-    to no witness, and no transaction of such a block has one.
+    `branch` the merkle path of its wtxid in the format of BRC-74. None is valid only for a block without a commitment,
+    in which no transaction has a witness.
     """
     coinbase_path = bump.read(coinbase.bump)
     first = _coinbase(coinbase.raw, coinbase_path)

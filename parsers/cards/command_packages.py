@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class PackageRunner:
-    """A program that fetches and runs packages: its registry, the one word by which clients run the same, the flags
-    (separated by spaces) that take the next word as their value, None where no flag is the same with that word, and the
-    form of a package's name with its version."""
+    """A program that fetches and runs packages of a `registry`. `hint` is the command of one word that runs the same
+    packages. `valued` holds the flags that take the next word as their value, separated by spaces; None where no flag
+    has the same meaning for `hint`. `package` is the form of a package's name with its version."""
 
     registry: str
     hint: str
@@ -107,7 +107,7 @@ def package_key(name: str) -> str:
 
 
 def _is_certain(flags: list[str], runner: PackageRunner) -> bool:
-    """Whether the first word after the flags is the package, and the flags mean the same to the one word for it."""
+    """Whether the first word after the flags is the package, and the flags have the same meaning for the hint."""
     if runner.valued is None:
         return not flags
     unusual = _OTHER_PACKAGE.difference(runner.valued.split())

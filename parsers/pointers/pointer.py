@@ -115,7 +115,8 @@ def _hex(text: str | None) -> bytes | None:
 
 
 def read_map(fields: Mapping[str, str]) -> Pointer | None:
-    """Parse the MAP record `type a2b… [hash <64 hex digits>] uri <https|ipfs>`; None without such a type or a uri."""
+    """Parse the MAP record `type a2b… [hash <64 hex digits>] uri <https|ipfs>`; None for another type,
+    and without a uri."""
     map_type, stated, uri = fields.get("type", ""), fields.get("hash"), fields.get("uri")
     if not map_type.startswith("a2b") or uri is None:
         return None
