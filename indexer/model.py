@@ -121,8 +121,8 @@ class PointerAnchor:
     An entry of an ERC-8004 registry (`form` is `erc8004`) has the id `eip155:<chain>:<registry>/<agentId>`, also when
     its URI is invalid, as its event records. Its card is fetched from `uri`. Only the registry writes under that id, so
     the newest anchor decides: one of kind `moved` repeats the URI for another owner, `burned` ends the entry. An entry
-    with a file on chain is a registration with the same id; an event that also has a state is of an entry whose file
-    was on chain before, and is now elsewhere.
+    with a file on chain is a registration with the same id; an event that also has a state is of an entry that
+    had a file on chain before, and has one elsewhere now.
     """
 
     id: str | None

@@ -56,9 +56,14 @@ class SystemResolver:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[_AddressInfo]] = loop.create_future()
         # the dot at the end keeps the system's search domains out of it
-        Thread(
+        look_up = Thread(
             target=_look_up_for, args=(f"{host}.", loop, answer, self._free), name="a2b-resolve", daemon=True
-        ).start()
+        )
+        try:
+            look_up.start()
+        except RuntimeError as error:  # the system allows no more threads now
+            self._free.release()
+            raise OSError(str(error)) from None
         return [str(entry[4][0]) for entry in (await answer)[:MAX_ANSWERS]]
 
 

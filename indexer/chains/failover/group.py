@@ -22,10 +22,10 @@ class Pace(NamedTuple):
     """Durations in seconds, and a lag in blocks.
 
     `grace`: how long the first source may take to open before another open one is used. `poll`: between two requests of
-    a monitored tip; `backoff`: between tries of a source that does not answer. `tolerance`: how
-    long sources may disagree, or the current one have less work, before it counts. `probation`: how long a source that
-    is back must answer before it is preferred again; `penalty`: the same after it served bad bytes. `lag_blocks`: a lag
-    that is reported.
+    a monitored tip; `backoff`: between tries of a source that does not answer. `tolerance`: how long sources may
+    disagree, or the current one have less work, before it counts. `probation`: how long a source that is back must
+    answer before it is preferred again; `penalty`: the same after it served bad bytes. `lag_blocks`: a lag that is
+    reported.
     """
 
     grace: float = 5.0

@@ -59,7 +59,7 @@ class AncestorSearch:
 
     def _backwards(self) -> Iterator[tuple[int, memoryview]]:
         tree, left = self._folder.tree, self._lookback
-        newest = tree.find(self._before.hash)
+        newest = self._folder.number_of(self._before.hash)
         room = memoryview(bytearray(BATCH_BYTES))
         for number in tree.ancestors(newest) if newest is not None else ():
             left -= tree.location(number).size

@@ -262,6 +262,11 @@ class BlockFolder:
                 self._refuse(number, str(error))
         return None
 
+    def number_of(self, digest: bytes) -> int | None:
+        """The number of the block with this hash, None for an unknown one."""
+        with self._lock:  # the table of hashes may be growing
+            return self.tree.find(digest)
+
     def _number_at(self, height: int | None) -> int | None:
         with self._lock:
             return self.tree.number_at(self.tree.height if height is None else height)
@@ -356,7 +361,7 @@ class BlockFolder:
 
     def refuse(self, ref: BlockRef, reason: str) -> None:
         """Exclude a block and its descendants until another copy of it is written."""
-        number = self.tree.find(ref.hash)
+        number = self.number_of(ref.hash)
         if number is not None:
             self._refuse(number, reason)
 

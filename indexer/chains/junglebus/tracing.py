@@ -96,8 +96,8 @@ class Tracer:
     # -- following satoshis
 
     async def spender(self, outpoint: Outpoint) -> Proven | bool | None:
-        """The proven transaction that spends an output, which is part of its block from now on; False for an unspent
-        output by the server's word, None without a valid proof."""
+        """The proven transaction that spends an output, which is part of its block from now on; False for an output
+        that the server reports as unspent, None without a valid proof."""
         try:
             txid = await self._prover.spender(outpoint)
             if not txid:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from collections.abc import AsyncIterator
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from aiohttp import web
 
 from indexer.fetcher.card_fetcher import CardFetcher, CardRequest, CardState, PriorResponse
 from indexer.fetcher.connections import tls_context
-from indexer.fetcher.dns import SystemResolver, table
+from indexer.fetcher.dns import THREADS, SystemResolver, table
 from indexer.fetcher.gateway import Gateway
 from indexer.fetcher.http_fetcher import HttpFetcher, Validators
 from indexer.fetcher.limits import USER_AGENT
@@ -189,6 +191,20 @@ async def test_the_system_resolver_says_when_there_is_no_such_name(net: Net) -> 
     with pytest.raises(FetchError, match="resolve"):
         await fetcher.get("https://nobody.invalid/")
     assert net.dialled == []
+
+
+async def test_names_are_resolved_again_once_the_system_allows_threads_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    resolver = SystemResolver()
+    with monkeypatch.context() as full:
+        full.setattr(Thread, "start", refuse)
+        for _ in range(THREADS + 1):
+            with pytest.raises(OSError, match="can't start new thread"):
+                await asyncio.wait_for(resolver.resolve("agent.example"), 1)
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [(None, None, None, "", ("127.0.0.1", 443))])
+    assert await asyncio.wait_for(resolver.resolve("agent.example"), 10) == ["127.0.0.1"]
 
 
 async def test_an_authority_of_the_operators_is_trusted_beside_the_worlds(authority: trustme.CA, tmp_path: Any) -> None:

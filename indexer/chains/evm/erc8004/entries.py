@@ -2,7 +2,7 @@
 
 Only the registry's contract emits logs for its entries. A registration file on chain is a registration with the id of
 its entry; every later file is a revision (law 4). A file elsewhere is a pointer with the same id, also for an entry
-whose file was on chain before. Each file states whether it describes an agent or a tool. The contract logs one
+with an earlier file on chain. Each file states whether it describes an agent or a tool. The contract logs one
 registration in three parts, so the owner and metadata of a transaction are applied first and become part of the event
 for its URI. Metadata is stored from the first file on chain on.
 """
