@@ -1,8 +1,8 @@
 """Search engines: one module per engine, chosen by the scheme of `A2B_SEARCH` and imported only then.
 
-An engine is one index, in a folder or on a cluster: it stores documents, selects them by plan and filters, and scores
-them by its own BM25. Planning, re-ranking, suggestions and the promotion of a rebuilt index are common to all
-(`overlay.projection.search_index`).
+An engine is one index, in a folder or on a cluster: it stores documents, selects them by plan and filters, and orders
+them. Planning, suggestions and the promotion of a rebuilt index are common to all (`overlay.projection.search_index`);
+the order by relevance is that of `overlay.search.rerank` in each.
 """
 
 from __future__ import annotations
@@ -60,17 +60,16 @@ class Progress(NamedTuple):
 
 
 def is_further(left: IndexPosition | None, right: IndexPosition | None) -> bool:
-    """Whether `one` is of the same epoch as `other` and has read more of it."""
+    """Whether the left one has read more of the same epoch than the right one."""
     return left is not None and right is not None and left.epoch == right.epoch and left.seq > right.seq
 
 
 class Engine(Protocol):
     """One search index: a disposable projection of the store with its own position. One process writes; others read the
-    same index and see each commit. Thread-safe.
+    same index and see each commit. Thread-safe."""
 
-    Results by relevance of an engine that `ranks` are in their final order; those of others are candidates."""
-
-    ranks: bool
+    has_vectors: bool
+    """Whether text vectors count in its order by relevance, for plans with a weight of `meaning`."""
 
     def position(self) -> IndexPosition | None:
         """How far this index has read; None when it is new, cleared or damaged, and needs a rebuild."""

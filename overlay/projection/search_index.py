@@ -1,7 +1,4 @@
-"""The search index that the rest of the program uses: an engine, planning, ranking, suggestions and rebuilding.
-
-Results by relevance are ranked in two stages: the engine's BM25 selects the candidates, and `search.rerank` orders
-them. Beyond the candidates the engine's order applies. Every other order is the engine's, exact to any depth."""
+"""The search index that the rest of the program uses: an engine, planning, pages, suggestions and rebuilding."""
 
 from __future__ import annotations
 
@@ -23,11 +20,10 @@ from overlay.engines import (
     is_further,
 )
 from overlay.search import facet_counts, suggesting
-from overlay.search.diversity import diversified, flooding, spread
-from overlay.search.facts import EXACT, source_fact
-from overlay.search.forward import sources
+from overlay.search.candidates import factors_of
+from overlay.search.facts import EXACT
 from overlay.search.meaning import weight
-from overlay.search.planner import ALL, CANDIDATES, QueryPlan, plan
+from overlay.search.planner import ALL, QueryPlan, plan
 from overlay.search.prices import cheapest_for
 from overlay.search.query import (
     MARK_BYTES,
@@ -43,13 +39,12 @@ from overlay.search.query import (
     shown_mark,
     without_phrases,
 )
-from overlay.search.rerank import Factors, Scored, factors
+from overlay.search.rerank import Factors, Scored
 from overlay.search.sorting import LATEST, is_reversed, order
 from overlay.search.value_lists import resolved
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
-    from overlay.search.record_file import IndexRecord
     from overlay.search.term_dictionary import Terms
 
 
@@ -161,7 +156,7 @@ class SearchIndex:
     @property
     def has_meaning(self) -> bool:
         """Whether text vectors count in the order of results."""
-        return self._meaning and self._engine.ranks
+        return self._meaning and self._engine.has_vectors
 
     def resolved(self, query: Query) -> Query:
         """The query with its lists of tags and skills as values."""
@@ -334,9 +329,9 @@ def _between(engine: Engine, query: Query, planned: QueryPlan, start: int, stop:
     if order(query) != "relevance" or not planned.groups or stop <= start:
         return engine.search(query, planned, start, stop)
     if not is_reversed(query):
-        return _relevant(engine, query, planned, start, stop)
+        return _led(engine, query, planned, start, stop)
     total = engine.search(query._replace(facets=()), planned, 0, 0).total
-    matches = _relevant(engine, query, planned, max(0, total - stop), max(0, total - start))
+    matches = _led(engine, query, planned, max(0, total - stop), max(0, total - start))
     return matches._replace(rows=matches.rows[::-1])
 
 
@@ -358,46 +353,10 @@ def _verified_first(engine: Engine, query: Query, planned: QueryPlan, start: int
     return matches._replace(rows=rows)
 
 
-def _leading(engine: Engine, query: Query, planned: QueryPlan) -> list[EngineHit]:
-    """The listing that a lookup places before the results of the words, None without one."""
-    leads = [looked_up(query, lookup) for lookup in query.lookups]  # with words, none but those that lead are left
-    return _verified_first(engine, leads[0], planned, 0, 1).rows if leads else []
-
-
-def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
-    """Results by relevance."""
-    if engine.ranks:
-        return _ranked_by_engine(engine, query, planned, start, stop)
-    is_deep = start >= 2 * CANDIDATES
-    first = engine.search(query, planned, 0, CANDIDATES if is_deep else max(CANDIDATES, stop))
-    rows, bare = first.rows, query._replace(facets=())
-    if not rows:
-        return first
-    if leading := _leading(engine, bare, planned):
-        rows = _without_repeats([*leading, *rows])
-    scored = factors(planned, list(map(_forward, rows[:CANDIDATES])))
-    floods = flooding(_sources(rows[:CANDIDATES])) if first.total > CANDIDATES and not _names_sources(query) else []
-    if floods and (others := _others(engine, bare, planned, floods)):
-        rows = rows if len(rows) >= min(stop, first.total) else engine.search(bare, planned, 0, stop).rows
-        rows = _without_repeats([*leading, *_with_others(rows, others)])
-        scored = factors(planned, list(map(_forward, rows[:CANDIDATES])))
-    head = _reranked(rows[:CANDIDATES], scored, stop, len(leading))
-    beyond = rows[max(start, CANDIDATES) : stop]
-    if len(rows) < min(stop, first.total):
-        beyond += engine.search(bare, planned, max(start, len(rows)), stop).rows
-    if not beyond:
-        return first._replace(rows=head[start:])
-    last = max(row.score for row in rows[len(head) - 1 : len(head) + 1])
-    lowest = min(row.score for row in head)
-    tail = [
-        row._replace(score=lowest * (row.score / last)) for row in beyond
-    ]  # division first, so that equal scores stay equal
-    return first._replace(rows=[*head[start:], *tail])
-
-
-def _ranked_by_engine(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
-    """Results in the engine's order, after the listing that a lookup places first."""
-    leading = _leading(engine, query._replace(facets=()), planned) if query.lookups else []
+def _led(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
+    """Results by relevance, after the listing that a lookup places first."""
+    leads = [looked_up(query._replace(facets=()), lookup) for lookup in query.lookups]  # with words, those that lead
+    leading = _verified_first(engine, leads[0], planned, 0, 1).rows if leads else []
     if not leading:
         return engine.search(query, planned, start, stop)
     matches = engine.search(query, planned, 0, stop + 1)
@@ -407,54 +366,6 @@ def _ranked_by_engine(engine: Engine, query: Query, planned: QueryPlan, start: i
     first = min(row.key[1] for row in matches.rows) if matches.rows else 0.0
     row = (same or leading)[0]._replace(key=(0, nextafter(first, -inf), leader.record.id))
     return matches._replace(rows=[row, *others][start:stop])
-
-
-def _forward(candidate: EngineHit) -> bytes:
-    """The forward index of a candidate."""
-    return cast("IndexRecord", candidate.record).forward
-
-
-def _sources(candidates: Iterable[EngineHit]) -> list[tuple[int, int]]:
-    return [sources(_forward(candidate)) for candidate in candidates]
-
-
-def _without_repeats(rows: Sequence[EngineHit]) -> list[EngineHit]:
-    return list({row.record.id: row for row in rows}.values())
-
-
-def _names_sources(query: Query) -> bool:
-    return bool(query.owners or query.domains or query.group)
-
-
-def _others(engine: Engine, query: Query, planned: QueryPlan, floods: Sequence[int]) -> list[EngineHit]:
-    """The first results of others than the `floods`."""
-    return engine.search(query._replace(not_facts=tuple(map(source_fact, floods))), planned, 0, CANDIDATES).rows
-
-
-def _with_others(rows: Sequence[EngineHit], others: Sequence[EngineHit]) -> list[EngineHit]:
-    """The first results, with `others` among the candidates, which come first."""
-    best = {row.record.id: row for row in (*rows[:CANDIDATES], *others)}
-    merged = sorted(best.values(), key=lambda row: row.key)
-    positions = spread(_sources(merged), CANDIDATES)
-    chosen = [merged[position] for position in positions[:CANDIDATES]]
-    ids = {row.record.id for row in chosen}
-    return [*chosen, *(row for row in rows if row.record.id not in ids)]
-
-
-def _reranked(rows: Sequence[EngineHit], scored: Factors, stop: int, leading: int) -> list[EngineHit]:
-    """The first `stop` candidates, re-ranked and diversified, the first `leading` before the others. Results that this
-    moves get keys that keep the keys ascending."""
-    scores = scored.scores.tolist()
-    keys = [(-score, row.record.id) for score, row in zip(scores, rows, strict=True)]
-    best = sorted(range(len(rows)), key=lambda index: (index >= leading, keys[index]))
-    head: list[EngineHit] = []
-    for position in diversified(_sources([rows[index] for index in best]), stop):
-        index = best[position]
-        record, key = rows[index].record, -scores[index]
-        if head and head[-1].key >= (0, key, record.id):
-            key = nextafter(head[-1].key[1], inf)
-        head.append(EngineHit((0, key, record.id), scores[index], record, Scored(scored, index)))
-    return head
 
 
 def _hits(matches: Matches, query: Query, planned: QueryPlan) -> tuple[Hit, ...]:
@@ -483,8 +394,8 @@ def _lacks(matches: Matches, planned: QueryPlan) -> list[tuple[str, ...]]:
     rows = matches.rows
     if (matches.matched == matches.total and not planned.finds_by_meaning) or not rows:  # each result holds all
         return [()] * len(rows)
-    unscored = [_forward(row) for row in rows if row.scored is None]
-    computed = factors(planned, unscored) if unscored else None
+    unscored = [row for row in rows if row.scored is None]
+    computed = factors_of(unscored, planned) if unscored else None
     numbers = iter(range(len(unscored)))
     scored = [row.scored or Scored(cast("Factors", computed), next(numbers)) for row in rows]
     content = [(column, group.word) for column, group in enumerate(planned.groups) if not group.is_stop]

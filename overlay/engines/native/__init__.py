@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 class NativeEngine:
     """See `overlay.engines.Engine`."""
 
-    ranks = True
+    has_vectors = True
 
     def __init__(self, folder: Path, *, make: bool) -> None:
         """Open the index in a folder. Raises OSError or ValueError."""

@@ -23,6 +23,7 @@ from overlay.engines.opensearch.searching import Searcher
 from overlay.engines.opensearch.state import OpenSearchCommitState, StoredState
 from overlay.engines.opensearch.term_counts import StoredTermCounts
 from overlay.engines.opensearch.versions import ClusterVersion, ClusterVersions, make_index
+from overlay.search.candidates import ranked
 from overlay.search.planner import QueryPlan
 from overlay.search.query import NO_MATCHES, Matches, Query
 from overlay.search.suggesting import MAX_LISTINGS, Completed, Typed, completed_by_items
@@ -46,7 +47,7 @@ Json = dict[str, Any]
 class OpenSearchEngine:
     """See `overlay.engines.Engine`."""
 
-    ranks = False
+    has_vectors = False
 
     def __init__(self, version: ClusterVersion) -> None:
         self._cluster, self._index = version
@@ -80,7 +81,7 @@ class OpenSearchEngine:
         if not state.commit:
             return NO_MATCHES
         with self._available():
-            return Searcher(self._cluster, self._index, state).search(query, plan, start, stop)
+            return ranked(Searcher(self._cluster, self._index, state).search, query, plan, start, stop)
 
     def complete(self, typed: Typed) -> Completed:
         """What completes a text."""

@@ -1,4 +1,4 @@
-"""The Whoosh engine: the same results in pure Python, for small registries and platforms without Numba.
+"""The Whoosh engine: the same results, of an index in pure Python, for small registries.
 
 Whoosh stores the documents and their terms; documents are decoded once and stay in memory, and words are counted when
 an index is opened. It is designed for a few thousand listings.
@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from overlay.engines.index_versions import IndexVersions
 from overlay.engines.whoosh.library import CLEAR, WhooshFiles, few_segments
 from overlay.engines.whoosh.searching import search
 from overlay.engines.whoosh.view import WhooshView, stored
+from overlay.search.candidates import ranked
 from overlay.search.forward import FIELDS, Analysed
 from overlay.search.planner import QueryPlan
 from overlay.search.query import Matches, Query
@@ -38,7 +40,7 @@ log = logging.getLogger(__name__)
 class WhooshEngine:
     """See `overlay.engines.Engine`."""
 
-    ranks = False
+    has_vectors = False
 
     def __init__(self, folder: Path, *, make: bool) -> None:
         """Open the index in a folder. Raises OSError or ValueError."""
@@ -80,7 +82,7 @@ class WhooshEngine:
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
         """Run a plan with the filters of a query."""
         with self._reading:
-            return search(self._current(), query, plan, start, stop)
+            return ranked(partial(search, self._current()), query, plan, start, stop)
 
     def complete(self, typed: Typed) -> Completed:
         """What completes a text."""
