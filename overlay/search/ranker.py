@@ -163,8 +163,8 @@ def field_norm(ends: Numbers, row: int, field: int) -> float:
 
 @compiled
 def _next_slot(terms: Numbers, position: int, end: int, slots: Numbers) -> int:
-    """The first place from `place` on, before `end`, of a term that is in a hash table; `end` without one. Most terms
-    are not, and their slots are empty."""
+    """The first position from `position` on, before `end`, with a term that is in a hash table; `end` without one. Most
+    terms are not, and their slots are empty."""
     mask = np.uint32(len(slots) - 1)
     while position < end:
         if slots[terms[position] & mask] != _EMPTY and slots[_slot(slots, terms[position])] != _EMPTY:
@@ -250,29 +250,20 @@ def may_be_exact(forwards: Forwards, document: int, bloom: np.int64) -> bool:
 
 
 @compiled
-def push(heap: Floats, size: int, most: int, value: float) -> int:
-    """Add a value to a heap of the `most` largest, the least first; its new size."""
-    if size < most:
-        index = size
-        size += 1
-        while index > 0 and heap[(index - 1) >> 1] > value:
-            heap[index] = heap[(index - 1) >> 1]
-            index = (index - 1) >> 1
-        heap[index] = value
-    elif most and value > heap[0]:
-        index = 0
-        while True:
-            child = 2 * index + 1
-            if child >= most:
-                break
-            if child + 1 < most and heap[child + 1] < heap[child]:
-                child += 1
-            if heap[child] >= value:
-                break
-            heap[index] = heap[child]
-            index = child
-        heap[index] = value
-    return size
+def push(heap: Floats, value: float) -> None:
+    """Replace the least value of a heap of the largest, which is its first, if this one is larger."""
+    if not len(heap) or value <= heap[0]:
+        return
+    index = 0
+    while 2 * index + 1 < len(heap):
+        child = 2 * index + 1
+        if child + 1 < len(heap) and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= value:
+            break
+        heap[index] = heap[child]
+        index = child
+    heap[index] = value
 
 
 @compiled
@@ -293,7 +284,7 @@ def _precedes(left: int, right: int, documents: Ints, upper: Floats, ranks: Long
 
 @compiled
 def _sink(queue: Ints, size: int, index: int, documents: Ints, upper: Floats, ranks: Longs) -> None:
-    """Restore a heap of indexes, the highest bound first, of equal ones the lowest rank, below a place."""
+    """Restore a heap of indexes below one of its positions: the highest bound first, of equal ones the lowest rank."""
     moved = queue[index]
     while 2 * index + 1 < size:
         child = 2 * index + 1
@@ -349,19 +340,19 @@ def rank(
     best: Ints,
     factors: Floats,
 ) -> int:
-    """Fill the factors of documents: `indexes` are their places in `documents`, `words` by group, `best` the
+    """Fill the factors of documents: `indexes` are their positions in `documents`, `words` by group, `best` the
     alternative that counts there (-1 for none), `factors` proximity, exact name, static rank and the score.
 
     Those with a bound in `upper` of at least `least` are ranked, the highest bound first and equal ones by `ranks`,
     until no other can be among the `most` of the highest scores (0: all), or `indexes` is full. Returns how many."""
     slots, columns, member = _hashed(plan.numbers, plan.starts)
     frequency, in_name = np.zeros(len(slots), np.float64), np.zeros(len(slots), np.uint8)
-    held, scores, size = np.zeros(len(plan.starts) - 1, np.uint8), np.empty(most, np.float64), 0
+    held, scores = np.zeros(len(plan.starts) - 1, np.uint8), np.zeros(most, np.float64)
     queue = _queued(documents, upper, least, ranks)
     count = min(len(queue), len(indexes))
     for row in range(count):
         index, left = queue[0], len(queue) - row - 1
-        if most and size == most and upper[index] < scores[0]:
+        if most and upper[index] < scores[0]:
             return row
         indexes[row], queue[0] = index, queue[left]
         _sink(queue, left, 0, documents, upper, ranks)
@@ -378,5 +369,5 @@ def rank(
         static = static_rank(forwards.flags[document], forwards.since[document], newest)
         factors[row, 0], factors[row, 1], factors[row, 2] = near, exact, static
         factors[row, 3] = (total + near) * exact * static
-        size = push(scores, size, most, factors[row, 3])
+        push(scores, factors[row, 3])
     return count

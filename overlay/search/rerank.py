@@ -76,7 +76,7 @@ def factors_of_best(
     bounded: Bounded, ranks: Longs, most: int, most_ranked: int, forwards: Forwards, words: PlanArrays, newest: float
 ) -> tuple[Ints, Factors]:
     """The factors of the documents that can be among the `most` of the highest scores (0: of all), at most
-    `most_ranked`, and their places in `bounded`, the highest bound first, equal ones by the `ranks` of documents."""
+    `most_ranked`, and their positions in `bounded`, the highest bound first, equal ones by the `ranks` of documents."""
     rows, groups = min(len(bounded.documents), most_ranked), len(words.rarities)
     indexes, values, terms = np.empty(rows, np.int64), np.empty((rows, groups)), np.empty((rows, groups), np.int64)
     more = np.empty((rows, 4))

@@ -110,15 +110,15 @@ class _OfferChoice(NamedTuple):
 def mark_offers(segment: Segment, query: Query, scratch: Scratch, documents: Ints, mask: Bytes) -> None:
     """Mark in the scratch the offers of documents that meet the filters of a query, and remove documents without one
     from a mask."""
-    a, wanted_offers = segment.arrays, _offer_filter(segment, query)
+    a, offer_choice = segment.arrays, _offer_choice(segment, query)
     kernels.meeting(
         documents, a["offers_offsets"], a["offer_currency"], a["offer_interval"], a["offer_amount"],
         a["offer_accepted_offsets"], a["offer_accepted"], a["offer_names_skills"], a["offer_skills_offsets"],
-        a["offer_skills"], a["own_skills_offsets"], a["own_skills"], *wanted_offers, scratch.meets, mask,
+        a["offer_skills"], a["own_skills_offsets"], a["own_skills"], *offer_choice, scratch.meets, mask,
     )  # fmt: skip
 
 
-def _offer_filter(segment: Segment, query: Query) -> _OfferChoice:
+def _offer_choice(segment: Segment, query: Query) -> _OfferChoice:
     low, high = _price_bounds(segment, query)
     return _OfferChoice(
         _chosen(segment, "currencies", query.currencies),

@@ -64,13 +64,12 @@ def _end_of_search(data: Bytes, start: int, end: int, keys: Bytes, key_start: in
 
 @kernel("is_contained")
 def contained(
-    documents: Ints, rows: Ints, counts: Numbers, surfaces: Numbers, labels: Ints, is_contained: Bytes
-) -> int:
-    """Mark those of the wanted surfaces that are among the first surfaces of a document; `counts` has their number by
+    documents: Ints, rows: Ints, counts: Numbers, surfaces: Numbers, chosen: Ints, is_contained: Bytes
+) -> None:
+    """Mark those of the chosen surfaces that are among the first surfaces of a document; `counts` has their number by
     document."""
     for document in documents:
         for position in range(rows[document], min(rows[document] + counts[document], rows[document + 1])):
-            for index in range(len(labels)):
-                if surfaces[position] == labels[index]:
+            for index in range(len(chosen)):
+                if surfaces[position] == chosen[index]:
                     is_contained[index] = 1
-    return len(documents)

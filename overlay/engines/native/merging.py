@@ -140,9 +140,8 @@ def _mark(numbers: Numbers, used: Bytes) -> int:
 
 
 @kernel("numbers")
-def _renumber(numbers: Numbers, new: Numbers) -> int:
+def _renumber(numbers: Numbers, new: Numbers) -> None:
     """Replace numbers in place. All of them are in range, except BREAK."""
     for index in range(len(numbers)):
         if numbers[index] != BREAK:
             numbers[index] = new[numbers[index]]
-    return len(numbers)

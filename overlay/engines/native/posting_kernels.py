@@ -54,7 +54,7 @@ def term_counts(offsets: Ints, forward: Numbers, size: int) -> Ints:
 @kernel("documents", "impacts")
 def term_postings(
     offsets: Ints, ends: Numbers, forward: Numbers, starts: Ints, documents: Numbers, impacts: Impacts
-) -> int:
+) -> None:
     """Fill the postings of terms, of which `starts` are the offsets: documents in order, and the impact of the term
     there, f / (f + 0.9) of its weighted and normalised frequency (`overlay.search.ranker`)."""
     size = len(starts) - 1
@@ -76,7 +76,6 @@ def term_postings(
                 impacts[free[term]] = frequency[term] / (frequency[term] + SATURATION)
                 free[term] += 1
                 frequency[term] = 0
-    return size
 
 
 @kernel("of_surface", "of_term")

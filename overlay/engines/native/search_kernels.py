@@ -30,7 +30,7 @@ NOWHERE = np.int64(2**62)
 
 
 @kernel("admitted")
-def admit(mask: Bytes, admitted: Bytes, offsets: Ints, documents: Numbers, facts: Ints) -> int:
+def admit(mask: Bytes, admitted: Bytes, offsets: Ints, documents: Numbers, facts: Ints) -> None:
     """Mark in `admitted` the documents of `mask` with one of the facts."""
     admitted[:] = 0
     for fact in facts:
@@ -38,26 +38,23 @@ def admit(mask: Bytes, admitted: Bytes, offsets: Ints, documents: Numbers, facts
             document = documents[position]
             if document < len(mask):
                 admitted[document] = mask[document]
-    return len(facts)
 
 
 @kernel("mask")
-def exclude(mask: Bytes, offsets: Ints, documents: Numbers, facts: Ints) -> int:
+def exclude(mask: Bytes, offsets: Ints, documents: Numbers, facts: Ints) -> None:
     """Remove from `mask` the documents with one of the facts."""
     for fact in facts:
         for position in range(offsets[fact], offsets[fact + 1]):
             if documents[position] < len(mask):
                 mask[documents[position]] = 0
-    return len(facts)
 
 
 @kernel("mask")
-def between(mask: Bytes, values: Ints, low: int, high: int) -> int:
+def between(mask: Bytes, values: Ints, low: int, high: int) -> None:
     """Remove from `mask` the documents with a value outside these bounds, which are included."""
     for document in range(len(mask)):
         if values[document] < low or values[document] > high:
             mask[document] = 0
-    return len(mask)
 
 
 @kernel("scores", "best", "held", "complete", "touched")
@@ -146,14 +143,13 @@ def _score_group(
 
 
 @kernel("scores", "held", "complete")
-def reset(scores: Singles, held: Bytes, complete: Bytes, touched: Ints, total: int) -> int:
+def reset(scores: Singles, held: Bytes, complete: Bytes, touched: Ints, total: int) -> None:
     """Make `scores`, `held` and `complete` zero again."""
     for index in range(total):
         document = touched[index]
         scores[document] = 0
         held[document] = 0
         complete[document] = 0
-    return total
 
 
 @kernel("upper")
@@ -176,7 +172,7 @@ def bounds(
     result. Where one of several words is held nothing can be added, and the bound is the lower one: of equal documents
     only those of the lowest ids are ranked. `numbers` are those of the terms, `proximity` the highest by the number of
     groups held. Returns the `most`-th lower bound, of words and static rank alone; 0 if there are fewer."""
-    heap, size = np.empty(most, np.float64), 0
+    heap = np.zeros(most, np.float64)
     groups, bloom = len(proximity) - 1, bloom_of(numbers)
     for index in range(len(documents)):
         document = documents[index]
@@ -188,13 +184,13 @@ def bounds(
             continue
         may_gain = held[document] > 1 or held[document] >= groups
         bound = _bound(document, scores, held, forwards, proximity, bloom)
-        if size == most and bound * MOST_STATIC < heap[0]:
+        if bound * MOST_STATIC < heap[0]:
             continue
         static = static_rank(forwards.flags[document], forwards.since[document], newest)
         lower = scores[document] * static * (1 - 1e-5)
         upper[index] = bound * static if may_gain else lower
-        size = push(heap, size, most, lower)
-    return heap[0] if size == most else 0.0
+        push(heap, lower)
+    return float(heap[0])
 
 
 @compiled
@@ -222,7 +218,7 @@ def intervals(
     proximity: Floats,
     lower: Floats,
     upper: Floats,
-) -> int:
+) -> None:
     """Fill the bounds between which the final score of each document is; see `bounds`."""
     bloom = bloom_of(numbers)
     for index in range(len(documents)):
@@ -230,37 +226,37 @@ def intervals(
         static = static_rank(forwards.flags[document], forwards.since[document], newest)
         lower[index] = scores[document] * static * (1 - 1e-5)
         upper[index] = _bound(document, scores, held, forwards, proximity, bloom) * static
-    return len(documents)
 
 
 @kernel()
 def first(documents: Ints, values: Longs, ranks: Longs, most: int, is_reversed: bool) -> Ints:
     """The `most` documents of the largest values, equal ones by ascending rank; reversed, of the smallest values, equal
     ones by descending rank. In no order."""
-    chosen = np.empty(min(most, len(documents)), np.int64)
-    size = 0
-    for document in documents:
-        if size < len(chosen):
-            index = size
-            size += 1
-            while index > 0 and _precedes(values, ranks, chosen[(index - 1) >> 1], document, is_reversed):
-                chosen[index] = chosen[(index - 1) >> 1]
-                index = (index - 1) >> 1
-            chosen[index] = document
-        elif size and _precedes(values, ranks, document, chosen[0], is_reversed):
-            index = 0
-            while True:
-                child = 2 * index + 1
-                if child >= size:
-                    break
-                if child + 1 < size and _precedes(values, ranks, chosen[child], chosen[child + 1], is_reversed):
-                    child += 1
-                if not _precedes(values, ranks, document, chosen[child], is_reversed):
-                    break
-                chosen[index] = chosen[child]
-                index = child
-            chosen[index] = document
+    size = min(most, len(documents))
+    others = len(documents) - size
+    start = 0 if is_reversed else others  # later documents are mostly newer, so that the first ones chosen mostly stay
+    chosen = documents[start : start + size].copy()
+    for index in range((size >> 1) - 1, -1, -1):
+        _sink(chosen, index, chosen[index], values, ranks, is_reversed)
+    for index in range(others):
+        document = documents[size + index if is_reversed else others - 1 - index]
+        if size and _precedes(values, ranks, document, chosen[0], is_reversed):
+            _sink(chosen, 0, document, values, ranks, is_reversed)
     return chosen
+
+
+@compiled
+def _sink(heap: Ints, index: int, document: int, values: Longs, ranks: Longs, is_reversed: bool) -> None:
+    """Put a document at an index of a heap, the last of the order first, or below it."""
+    while 2 * index + 1 < len(heap):
+        child = 2 * index + 1
+        if child + 1 < len(heap) and _precedes(values, ranks, heap[child], heap[child + 1], is_reversed):
+            child += 1
+        if not _precedes(values, ranks, document, heap[child], is_reversed):
+            break
+        heap[index] = heap[child]
+        index = child
+    heap[index] = document
 
 
 @compiled
@@ -330,7 +326,7 @@ def join(hashes: Longs, totals: Longs, others: Longs, more: Longs, salt: np.uint
 
 
 @kernel("begins")
-def may_begin(numbers: Numbers, data: Bytes, offsets: Ints, skip: int, prefix: Bytes, begins: Bytes) -> int:
+def may_begin(numbers: Numbers, data: Bytes, offsets: Ints, skip: int, prefix: Bytes, begins: Bytes) -> None:
     """Whether strings, `skip` bytes from their start, begin with a prefix once their case is folded: 0 no, 1 yes, 2
     perhaps, where a byte is of no ASCII character."""
     for index in range(len(numbers)):
@@ -346,7 +342,6 @@ def may_begin(numbers: Numbers, data: Bytes, offsets: Ints, skip: int, prefix: B
             if begins[index] != 1:
                 break
             start += 1
-    return len(numbers)
 
 
 @compiled
@@ -418,7 +413,7 @@ def lowest(
     ranks: Ints,
     is_of_first: bool,
     lowest_ranks: Ints,
-) -> int:
+) -> None:
     """The lowest rank of the price of an offer that meets the filters, `NOWHERE` for none; with `is_of_first`, among
     the offers in the currency of the first of them."""
     for index in range(len(documents)):
@@ -433,11 +428,12 @@ def lowest(
                 continue
             best = min(best, value)
         lowest_ranks[index] = best
-    return len(documents)
 
 
 @kernel("is_held")
-def contains(documents: Ints, offsets: Ints, ends: Numbers, forward: Numbers, sequence: Numbers, is_held: Bytes) -> int:
+def contains(
+    documents: Ints, offsets: Ints, ends: Numbers, forward: Numbers, sequence: Numbers, is_held: Bytes
+) -> None:
     """Mark the documents with a sequence of terms in one text: by position, or a single term that has none."""
     for index in range(len(documents)):
         document = documents[index]
@@ -453,7 +449,6 @@ def contains(documents: Ints, offsets: Ints, ends: Numbers, forward: Numbers, se
             if same == len(sequence) and not _crosses(ends, row, start - base, start - base + len(sequence)):
                 is_held[index] = 1
                 break
-    return len(documents)
 
 
 @compiled
