@@ -7,6 +7,7 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from overlay.search.analysis import words
+from overlay.search.memo import cached_if
 from parsers import cards
 from parsers.cards import AgentCard, Card, Kind, McpServer, ToolConfig, is_entry
 from parsers.cards.command_packages import installed
@@ -55,8 +56,10 @@ LARGE_CARDS = 32
 def read_card(id_: str, body: bytes, kind: Kind) -> Card:
     """The card of a registration. How a registry entry is parsed depends on its id, any other card only on its bytes.
     Raises CardError."""
-    read = _read_again if len(body) <= CACHED_CARD else cards.read_of
-    return read(id_ if is_entry(id_) else "", body, kind)
+    return _read(id_ if is_entry(id_) else "", body, kind)
+
+
+_read = cached_if(lambda _id, body, _kind: len(body) <= CACHED_CARD, CACHED_CARDS)(cards.read_of)
 
 
 def card_offers(body: bytes, kind: Kind) -> dict[str, tuple[Offer, ...]]:
@@ -71,5 +74,4 @@ def _offers(body: bytes, kind: Kind) -> dict[str, tuple[Offer, ...]]:
     return {"": card.offers} if card is not None else {}
 
 
-_read_again, _offers_again = lru_cache(CACHED_CARDS)(cards.read_of), lru_cache(CACHED_CARDS)(_offers)
-_large_offers_again = lru_cache(LARGE_CARDS)(_offers)
+_offers_again, _large_offers_again = lru_cache(CACHED_CARDS)(_offers), lru_cache(LARGE_CARDS)(_offers)

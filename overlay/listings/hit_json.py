@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from functools import lru_cache
 
 from overlay.answers.items import CheapestOffer, ConvertedPrice
 from overlay.answers.record import Amount, encode
+from overlay.search.memo import cached_if
 from overlay.search.query import Cheapest
 from parsers.cards.intervals import per_day
 from parsers.cards.rate_table import convert
 
 
-@lru_cache(maxsize=4096)
+@cached_if(lambda words: len(words) <= 8, 4_096)
 def lacking(words: tuple[str, ...]) -> bytes:
     """The member `lacks`, after a comma; nothing where a listing has all words."""
     return b',"lacks":' + encode(words) if words else b""
@@ -22,7 +22,7 @@ BY_MEANING = b',"byMeaning":true'
 """The member of a listing that has no word of the query, after a comma."""
 
 
-@lru_cache(maxsize=4096)
+@cached_if(lambda offer, _=None: offer is None or len(offer.offer_id) + len(offer.interval) <= 64, 4_096)
 def cheapest(offer: Cheapest | None, rate: Decimal | None = None) -> bytes:
     """The member `cheapest`, after a comma. Cached, as many listings have the same price."""
     return b',"cheapest":' + encode(None if offer is None else _priced(offer, rate))

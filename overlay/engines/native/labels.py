@@ -6,16 +6,17 @@ characters of its text; and its text and id, concatenated, which may contain mor
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from overlay.search.memo import LONGEST
+from overlay.search.memo import LONGEST, cached_if
 from overlay.search.query import Suggestion
 from overlay.search.suggesting import joined_words, labels_of
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
+
+_CACHED = 8_192  # tags and names of skills repeat across listings
 
 
 def labels_of_document(document: Document) -> dict[str, None]:
@@ -24,29 +25,17 @@ def labels_of_document(document: Document) -> dict[str, None]:
     return dict.fromkeys(map(packed, dict.fromkeys(labels)))
 
 
+@cached_if(lambda label: len(label.text) + len(label.id or "") <= 2 * LONGEST, _CACHED)
 def packed(label: Suggestion) -> str:
     """A label as a string."""
-    return _packed_again(label) if len(label.text) + len(label.id or "") <= 2 * LONGEST else _packed(label)
-
-
-def _packed(label: Suggestion) -> str:
     id_ = label.id or ""
     by_text = joined_words(label.text)
     by_id = joined_words(id_) if id_ else ""
     return f"{by_text}\n{'' if by_id == by_text else by_id}\n{label.kind}\n{len(label.text)}\n{label.text}{id_}"
 
 
-_packed_again = lru_cache(maxsize=8_192)(_packed)  # tags and names of skills repeat across listings
-
-
+@cached_if(lambda data: len(data) <= 8 * LONGEST, _CACHED)
 def unpacked(data: bytes) -> Suggestion:
     """The label of a string of the table. Raises ValueError for one that is damaged."""
-    return _unpacked_again(data) if len(data) <= 8 * LONGEST else _unpacked(data)
-
-
-def _unpacked(data: bytes) -> Suggestion:
     _, _, kind, size, text = data.decode("utf-8", "surrogatepass").split("\n", 4)
     return Suggestion(text[: int(size)], kind, text[int(size) :] if kind == "skill" else None)
-
-
-_unpacked_again = lru_cache(maxsize=8_192)(_unpacked)

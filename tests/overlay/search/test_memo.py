@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from overlay.engines.native import labels
+from overlay.listings import hit_json
 from overlay.search import analysis, memo, spans, suggesting
 from overlay.search.memo import LONGEST, Memo, memoized
-from overlay.search.query import Suggestion
+from overlay.search.query import Cheapest, Suggestion
 
 
 def test_what_is_used_again_is_computed_once_and_what_is_not_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +59,8 @@ def test_no_function_of_the_search_keeps_what_it_computed_of_long_texts() -> Non
             list(spans.spans(text))
             suggesting.joined_words(text)
             labels.unpacked(labels.packed(Suggestion(text, "skill", text)).encode())
+            hit_json.cheapest(Cheapest(text, "1", "BSV", "none"))
+            hit_json.lacking((text,) * 9)
 
     use(0)
     gc.collect()
