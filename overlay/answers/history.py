@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, field
 
@@ -106,6 +106,3 @@ class HeaderRun(Record, kw_only=True):
     chain: CaipChain
     first_header: Count = field(name="from")
     headers: tuple[Header, ...]
-
-
-CardDocument = Annotated[dict[str, Any], Meta(description="The exact bytes that were published.")]

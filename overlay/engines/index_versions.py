@@ -97,10 +97,6 @@ class IndexVersions:
             return self._root / self._name
         return self._root / shown
 
-    def new(self) -> Path:
-        """A new folder name."""
-        return self._root / f"{self._name}.{uuid4().hex[:8]}"
-
     @contextmanager
     def writing(self, folder: Path) -> Iterator[None]:
         """Hold the lock for a commit to the live version. Raises BusyError while another version is promoted, or when
@@ -128,7 +124,7 @@ class IndexVersions:
             os.ftruncate(file, 0)
             self._sweep()
             try:
-                yield self.new()
+                yield self._root / f"{self._name}.{uuid4().hex[:8]}"
             finally:
                 self._sweep()
 
@@ -165,8 +161,7 @@ class IndexVersions:
         """Remove versions that a killed process left, unless a rebuild is in progress; log folders of other layouts,
         which another release may still need."""
         layout = self._name.rpartition("-")[0]
-        former = () if layout != "native" else self._root.glob("tantivy-*")
-        for folder in sorted((*self._root.glob(f"{layout}-*"), *former)):
+        for folder in sorted((*self._root.glob(f"{layout}-*"), *self._root.glob("tantivy-*"))):
             if folder.is_dir() and folder.name.partition(".")[0] != self._name:
                 log.info(
                     "%s is an index of another release, which this one cannot read: remove it if no other release runs",

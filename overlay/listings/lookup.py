@@ -120,27 +120,24 @@ def _listings_of(record: Registration, body: bytes) -> tuple[Listing, ...]:
 def listing(repository: ListingRepository, text: str) -> dict[str, Any]:
     """The item of a listing (schema `Item`), or the ids of the servers of a registration. Raises
     ListingNotFoundError."""
-    registration_id, key = parse_id(text)
-    candidates = listings(repository, text)
-    if key is None:
-        return item_json.registration_json(candidates)
-    for candidate in candidates:
-        if candidate.id == f"{registration_id}#{key}":
-            return item_json.listing_json(candidate) | {"cheapest": item_json.cheapest_json(candidate.card.offers)}
-    ids = ", ".join(candidate.id for candidate in candidates[:_MAX_NAMED_IDS])
-    raise ListingNotFoundError(f"no listing has the id {_quoted(text)}; this registration lists {ids}")
+    _, key = parse_id(text)
+    return item_json.registration_json(
+        listings(repository, text) if key is None else (single_listing(repository, text),)
+    )
 
 
 def single_listing(repository: ListingRepository, text: str) -> Listing:
     """The one listing that an id names. Raises ListingNotFoundError, also for a registration of several servers."""
-    candidates = listings(repository, text)
     registration_id, key = parse_id(text)
+    candidates = listings(repository, text)
     listing_id = registration_id if key is None else f"{registration_id}#{key}"
     for candidate in candidates:
         if candidate.id == listing_id:
             return candidate
     ids = ", ".join(candidate.id for candidate in candidates[:_MAX_NAMED_IDS])
-    raise ListingNotFoundError(f"{_quoted(text)} is not a single listing; there are {ids}")
+    if key is None:
+        raise ListingNotFoundError(f"{_quoted(text)} is not a single listing; there are {ids}")
+    raise ListingNotFoundError(f"no listing has the id {_quoted(text)}; this registration lists {ids}")
 
 
 def history(repository: ListingRepository, text: str) -> dict[str, Any]:

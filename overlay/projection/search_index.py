@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from math import inf, nextafter
 from typing import TYPE_CHECKING, Any, cast
 
 from overlay.engines import (
@@ -19,6 +17,7 @@ from overlay.engines import (
     engine_module,
     is_further,
 )
+from overlay.projection.pages import page
 from overlay.search import facet_counts, suggesting
 from overlay.search.candidates import factors_of
 from overlay.search.facts import EXACT
@@ -26,21 +25,16 @@ from overlay.search.meaning import weight
 from overlay.search.planner import ALL, QueryPlan, plan
 from overlay.search.prices import cheapest_for
 from overlay.search.query import (
-    MARK_BYTES,
-    EngineHit,
     Hit,
     Hits,
     Lookup,
     Matches,
     Query,
-    StaleCursorError,
     Suggestion,
     looked_up,
-    shown_mark,
     without_phrases,
 )
 from overlay.search.rerank import Factors, Scored
-from overlay.search.sorting import LATEST, is_reversed, order
 from overlay.search.value_lists import resolved
 
 if TYPE_CHECKING:
@@ -130,10 +124,10 @@ class SearchIndex:
         planned = plan(query.text, engine.terms())
         if self.has_meaning:
             planned = planned._replace(meaning=weight(query, planned))
-        matches = _page(engine, query, planned)
+        matches = page(engine, query, planned)
         phrases_dropped = False
         if not matches.total and (by_words := without_phrases(query)):
-            retried = _page(engine, by_words, planned)
+            retried = page(engine, by_words, planned)
             if retried.total:
                 query, matches, phrases_dropped = by_words, retried, True
         counts, totals = (
@@ -262,131 +256,18 @@ def _resolved(engine: Engine, query: Query) -> Query:
     return resolved(query, is_in_use)
 
 
-def _page(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
-    """The results of the requested page. In orders that continue after a key, the last one's key says whether the next
-    result has the same."""
-    if not query.limit or not _continues_by_key(query):
-        return _read_page(engine, query, planned)
-    return _with_tie(_read_page(engine, query._replace(limit=query.limit + 1), planned), query.limit)
-
-
-def _read_page(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
-    after, query = query.after, query._replace(after=None)
-    if after is None:
-        return _between(engine, query, planned, query.offset, query.offset + query.limit)
-    if query.shown:
-        return _unshown(engine, query, planned)
-    has_keys, is_tie = _continues_by_key(query), str(after[-1]).endswith(_TIE)
-    if is_tie:
-        after = (*after[:-1], after[-1].removesuffix(_TIE))
-    if query.offset and (is_tie or not has_keys):  # the end of the previous page, if the index is unchanged
-        page = _between(engine, query, planned, query.offset - 1, query.offset + query.limit)
-        if page.rows and page.rows[0].key == tuple(after):
-            return page._replace(rows=page.rows[1:])
-    if has_keys:
-        return engine.search(query._replace(after=after), planned, 0, query.limit)
-    raise StaleCursorError  # any change can move any listing
-
-
-def _continues_by_key(query: Query) -> bool:
-    """Whether a page begins after a sort key, also where the index has changed."""
-    return order(query) != "relevance" and not _is_by_age(query)
-
-
-_TIE = "\0"
-"""Ends the key of a page's last listing where the next one has the same: one id on two chains that split from each
-other. Then the next page begins at its position, if the index is unchanged."""
-
-
-def _with_tie(page: Matches, limit: int) -> Matches:
-    """At most so many results of a page that was read with one more."""
-    rows, following = page.rows[:limit], page.rows[limit:]
-    if rows and following and rows[-1].key == following[0].key:
-        *others, last = rows[-1].key
-        rows = [*rows[:-1], rows[-1]._replace(key=(*others, f"{last}{_TIE}"))]
-    return page._replace(rows=rows)
-
-
-def _unshown(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
-    """The first results that no previous page has shown, even if the index has changed since. Of listings of one id, on
-    chains that split from each other, as many count as shown as there are marks."""
-    marks = query.shown
-    shown = Counter(marks[start : start + MARK_BYTES] for start in range(0, len(marks), MARK_BYTES))
-    candidates = _between(engine, query, planned, 0, shown.total() + query.limit)
-    rows = []
-    for row in candidates.rows:
-        mark = shown_mark(row.record.id)
-        if shown[mark] > 0:
-            shown[mark] -= 1
-        else:
-            rows.append(row)
-    return candidates._replace(rows=rows[: query.limit])
-
-
-def _between(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
-    if _is_by_age(query):
-        return _verified_first(engine, query, planned, start, stop)
-    if order(query) != "relevance" or not planned.groups or stop <= start:
-        return engine.search(query, planned, start, stop)
-    if not is_reversed(query):
-        return _led(engine, query, planned, start, stop)
-    total = engine.search(query._replace(facets=()), planned, 0, 0).total
-    matches = _led(engine, query, planned, max(0, total - stop), max(0, total - start))
-    return matches._replace(rows=matches.rows[::-1])
-
-
-def _is_by_age(query: Query) -> bool:
-    """Whether the results are those of a lookup in the order of `_verified_first`."""
-    return bool(query.lookups) and order(query) == LATEST and not is_reversed(query)
-
-
-def _verified_first(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
-    """What a lookup finds: the verified listings first, then the oldest."""
-    matches, rows, before = engine.search(query, planned, 0, 0), list[EngineHit](), 0
-    for number, fact in enumerate(("verified", "unverified")):
-        part = query._replace(
-            more_facts=(*query.more_facts, (fact,)), sort="created", descending=False, facets=(), offset=0
-        )
-        results = engine.search(part, planned, max(0, start - before), max(0, stop - before))
-        rows += [row._replace(key=(number, *row.key[1:])) for row in results.rows]
-        before += results.total
-    return matches._replace(rows=rows)
-
-
-def _led(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
-    """Results by relevance, after the listing that a lookup places first."""
-    leads = [looked_up(query._replace(facets=()), lookup) for lookup in query.lookups]  # with words, those that lead
-    leading = _verified_first(engine, leads[0], planned, 0, 1).rows if leads else []
-    if not leading:
-        return engine.search(query, planned, start, stop)
-    matches = engine.search(query, planned, 0, stop + 1)
-    (leader,) = leading
-    others = [row for row in matches.rows if row.record.id != leader.record.id]
-    same = [row for row in matches.rows if row.record.id == leader.record.id]
-    first = min(row.key[1] for row in matches.rows) if matches.rows else 0.0
-    row = (same or leading)[0]._replace(key=(0, nextafter(first, -inf), leader.record.id))
-    return matches._replace(rows=[row, *others][start:stop])
-
-
 def _hits(matches: Matches, query: Query, planned: QueryPlan) -> tuple[Hit, ...]:
     cheapest = cheapest_for(query)
-    records = [(row, row.record) for row in matches.rows]
     all_words = len(planned.content) if planned.finds_by_meaning else -1
     return tuple(
         [
             Hit(
-                record.id,
-                record.item,
-                row.score,
-                cheapest(record.offers),
-                row.key,
-                row.scored,
-                lacks,
+                row.record.id, row.record.item, row.score, cheapest(row.record.offers), row.key, row.scored, lacks,
                 len(lacks) == all_words,
             )
-            for (row, record), lacks in zip(records, _lacks(matches, planned), strict=True)
+            for row, lacks in zip(matches.rows, _lacks(matches, planned), strict=True)
         ]
-    )
+    )  # fmt: skip
 
 
 def _lacks(matches: Matches, planned: QueryPlan) -> list[tuple[str, ...]]:

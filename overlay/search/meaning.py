@@ -10,13 +10,9 @@ for letters that are not Latin, which the vocabulary of the vectors hardly has. 
 
 from __future__ import annotations
 
-import numpy as np
-
 from overlay.search.analysis import fold
-from overlay.search.nearest import fuse
 from overlay.search.planner import SHORT, QueryPlan
 from overlay.search.query import Query
-from overlay.search.ranker import Floats
 from overlay.search.sorting import is_reversed, order
 
 NEAREST = 60
@@ -40,15 +36,3 @@ def latin_share(text: str) -> float:
     """The share of Latin letters among the letters of a text, from 0 to 1; 0 without letters."""
     letters = [letter for letter in fold(text).casefold() if letter.isalpha()]
     return sum(map(str.isascii, letters)) / len(letters) if letters else 0.0
-
-
-def fused(scores: Floats, cosines: Floats, share: float) -> Floats:
-    """The scores of listings of which meaning has this `share`; none is above the greatest of `scores`, or above 1
-    without any.
-
-    `scores` are those by words, 0 for none; `cosines` are NaN for listings that are not compared. One that only meaning
-    finds is not a result, with a score of 0, where its cosine is the least.
-    """
-    results = np.empty(len(scores), np.float64)
-    fuse(scores, cosines, share, results)
-    return results

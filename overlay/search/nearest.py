@@ -36,16 +36,13 @@ def inverse_lengths(vectors: Vectors) -> Floats:
 def nearest(vectors: Vectors, inverse: Floats, admitted: npt.NDArray[np.uint8], query: Vectors, most: int) -> Nearest:
     """At most so many of the `admitted` documents (not 0) with the greatest cosines, which are above 0. `inverse` are
     the `inverse_lengths` of the vectors."""
-    documents, cosines = np.zeros(most, np.int64), np.zeros(most, np.float32)
-    held = _scan(vectors, inverse, admitted, query.astype(np.int16), documents, cosines)
-    return Nearest(documents[:held], cosines[:held] * _inverse_length(query))
+    documents, cosines = _scan(vectors, inverse, admitted, query.astype(np.int16), most)
+    return Nearest(documents, cosines * _inverse_length(query))
 
 
 def cosines_of(vectors: Vectors, inverse: Floats, documents: Numbers, query: Vectors) -> Floats:
     """The cosines of some documents; 0 for a number that is not of a document."""
-    cosines = np.zeros(len(documents), np.float32)
-    _fill(vectors, inverse, documents, query.astype(np.int16), cosines)
-    return cosines * _inverse_length(query)
+    return _cosines(vectors, inverse, documents, query.astype(np.int16)) * _inverse_length(query)
 
 
 def _inverse_length(vector: Vectors) -> np.float32:
@@ -62,17 +59,12 @@ def product(vectors: Vectors, document: int, query: npt.NDArray[np.int16]) -> np
     return np.float32(total)
 
 
-@kernel("documents", "cosines")
+@kernel()
 def _scan(
-    vectors: Vectors,
-    inverse: Floats,
-    admitted: npt.NDArray[np.uint8],
-    query: npt.NDArray[np.int16],
-    documents: Numbers,
-    cosines: Floats,
-) -> int:
-    """Fill `documents` and `cosines` (not yet divided by the length of the query) with the best; returns how many."""
-    most, held = len(documents), 0
+    vectors: Vectors, inverse: Floats, admitted: npt.NDArray[np.uint8], query: npt.NDArray[np.int16], most: int
+) -> tuple[Numbers, Floats]:
+    """The best documents and their cosines, not yet divided by the length of the query."""
+    documents, cosines, held = np.empty(most, np.int64), np.empty(most, np.float32), 0
     for document in range(min(len(vectors), len(inverse), len(admitted))):
         if admitted[document] == 0:
             continue
@@ -87,23 +79,27 @@ def _scan(
         cosines[index] = cosine
         documents[index] = document
         held = min(held + 1, most)
-    return held
+    return documents[:held], cosines[:held]
 
 
-@kernel("cosines")
-def _fill(vectors: Vectors, inverse: Floats, documents: Numbers, query: npt.NDArray[np.int16], cosines: Floats) -> None:
+@kernel()
+def _cosines(vectors: Vectors, inverse: Floats, documents: Numbers, query: npt.NDArray[np.int16]) -> Floats:
+    cosines = np.zeros(len(documents), np.float32)
     for index in range(len(documents)):
         document = documents[index]
         if 0 <= document < len(vectors):
             cosines[index] = product(vectors, document, query) * inverse[document]
+    return cosines
 
 
-@kernel("results")
-def fuse(
-    scores: npt.NDArray[np.float64], cosines: npt.NDArray[np.float64], share: float, results: npt.NDArray[np.float64]
-) -> None:
-    """Fill the scores of listings of which meaning has this `share` (`search.meaning`); cosines are NaN for listings
-    that are not compared."""
+@kernel()
+def fused(scores: npt.NDArray[np.float64], cosines: npt.NDArray[np.float64], share: float) -> npt.NDArray[np.float64]:
+    """The scores of listings of which meaning has this `share` (`search.meaning`); none is above the greatest of
+    `scores`, or above 1 without any.
+
+    `scores` are those by words, 0 for none; `cosines` are NaN for listings that are not compared. One that only meaning
+    finds is not a result, with a score of 0, where its cosine is the least."""
+    results = np.empty(len(scores), np.float64)
     greatest, least, most = 0.0, np.inf, -np.inf
     for index in range(len(scores)):
         greatest = max(greatest, scores[index])
@@ -116,6 +112,7 @@ def fuse(
         if cosines[index] > least:  # the quotient first: it is at most 1 however near the cosines are to each other
             added = share * greatest * ((cosines[index] - least) / (most - least))
             results[index] = min(greatest, results[index] + added)
+    return results
 
 
 def prepare() -> None:
@@ -123,4 +120,4 @@ def prepare() -> None:
     vectors, inverse, numbers = np.ones((1, 128), np.int8), np.ones(1, np.float32), np.zeros(1, np.int64)
     nearest(vectors, inverse, np.ones(1, np.uint8), vectors[0], 1)
     cosines_of(vectors, inverse, numbers, vectors[0])
-    fuse(np.ones(1), np.ones(1), 0.5, np.ones(1))
+    fused(np.ones(1), np.ones(1), 0.5)

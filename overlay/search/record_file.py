@@ -1,4 +1,4 @@
-"""The records of documents: what an engine that hands over candidates stores of each, as bytes."""
+"""The records of documents: what an engine with candidates (`search.candidates`) stores of each, as bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from overlay.search.term_dictionary import TermCounts
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-_HEAD = Struct("<4I?")  # ends of id, forward index, offers and item from the start of the record; is_listed
+_HEAD = Struct("<4I?")  # ends of id, forward index, offers and item in the record; is_listed
 LARGEST = (1 << 24) - 1
 
 
@@ -41,15 +41,15 @@ def pack_document(document: Document, analysed: Analysed, changes: TermCounts) -
 
 
 class IndexRecord:
-    """One stored document, in `data` from `start` to `end`. Its `id` is decoded at once, the other members when they
-    are read: most candidates of a search are not shown."""
+    """One stored document, as `pack` made it. Its `id` is decoded at once, the other members when they are read: most
+    candidates of a search are not shown."""
 
-    __slots__ = ("_data", "_end", "_head", "_start", "id")
+    __slots__ = ("_data", "_head", "id")
 
-    def __init__(self, data: bytes, start: int = 0, end: int | None = None) -> None:
-        self._data, self._start, self._end = data, start, len(data) if end is None else end
-        self._head: tuple[int, int, int, int, bool] = _HEAD.unpack_from(data, start)
-        self.id: str = data[start + _HEAD.size : start + self._head[0]].decode()
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._head: tuple[int, int, int, int, bool] = _HEAD.unpack_from(data)
+        self.id: str = data[_HEAD.size : self._head[0]].decode()
 
     @property
     def is_listed(self) -> bool:
@@ -59,24 +59,19 @@ class IndexRecord:
     @property
     def forward(self) -> bytes:
         """The encoded forward index."""
-        return self._data[self._start + self._head[0] : self._start + self._head[1]]
+        return self._data[self._head[0] : self._head[1]]
 
     @property
     def offers(self) -> bytes:
         """The packed offers."""
-        return self._data[self._start + self._head[1] : self._start + self._head[2]]
+        return self._data[self._head[1] : self._head[2]]
 
     @property
     def item(self) -> bytes:
         """The item (UTF-8 JSON object)."""
-        return self._data[self._start + self._head[2] : self._start + self._head[3]]
+        return self._data[self._head[2] : self._head[3]]
 
     @property
     def words(self) -> list[str]:
         """The words of a listed document, each once."""
-        return self._data[self._start + self._head[3] : self._end].decode().split()
-
-    @property
-    def packed(self) -> bytes:
-        """The bytes that `pack` made."""
-        return self._data[self._start : self._end]
+        return self._data[self._head[3] :].decode().split()

@@ -70,13 +70,9 @@ def order(query: Query) -> str:
 
 
 def is_reversed(query: Query) -> bool:
-    """Whether hits are requested against the natural direction of their order."""
+    """Whether hits are requested against the natural direction of their order: ascending for names and prices, else
+    descending."""
     return query.descending is not None and query.descending != (query.sort in _DOWNWARD)
-
-
-def is_descending(query: Query) -> bool:
-    """The requested direction. The natural one is ascending for names and prices, else descending."""
-    return is_reversed(query) != (query.sort in _DOWNWARD)
 
 
 def compares_per_day(query: Query) -> bool:

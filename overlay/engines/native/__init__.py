@@ -17,7 +17,7 @@ from overlay.engines.native import manifest as manifests
 from overlay.engines.native.background_jobs import BackgroundJobs, Job
 from overlay.engines.native.completing import completed
 from overlay.engines.native.folder_lock import FolderLock
-from overlay.engines.native.manifest import CommitStamp, Manifest, SegmentEntry
+from overlay.engines.native.manifest import Manifest, SegmentEntry
 from overlay.engines.native.searching import search
 from overlay.engines.native.segment import Segment
 from overlay.engines.native.view import NativeView
@@ -71,7 +71,7 @@ class NativeEngine:
         elif not folder.is_dir():
             raise ValueError(f"there is no index in {folder}")
         self.folder = folder
-        self._stamp = CommitStamp(folder)
+        self._stamp = manifests.commit_stamp(folder)
         self._refreshing, self._writing = threading.RLock(), threading.Lock()
         self._lock: FolderLock | None = None
         self._damaged: dict[str, str] = {}  # by name of a segment, what is wrong with its file

@@ -62,6 +62,12 @@ class Manifest:
     vectors: str
 
 
+def commit_stamp(folder: Path) -> ChangeCounter:
+    """The counter of a folder's commits: a reader that sees another value reads the manifest. A writer increases it
+    when it opens the folder, too: the one before may have ended between a manifest and its stamp."""
+    return ChangeCounter(folder / "stamp")
+
+
 def segment_path(folder: Path, name: str) -> Path:
     """The file of a segment."""
     return folder / f"{name}.segment"
@@ -102,7 +108,7 @@ def publish(folder: Path, manifest: Manifest) -> None:
     content = asdict(manifest)
     position = content.pop("position")
     content["cursor"] = position and list(position)
-    stamp = CommitStamp(folder)
+    stamp = commit_stamp(folder)
     try:
         durable.replace(folder / _MANIFEST, [encode({"layout": LAYOUT, "crc32c": value(encode(content)), **content})])
     finally:
@@ -141,13 +147,3 @@ def read_deleted(folder: Path, entry: SegmentEntry) -> Array:
     if int(np.bitwise_count(bits).sum()) != entry.deleted or (words and int(bits[-1]) >> (entry.documents % 64 or 64)):
         raise SegmentError(f"{path} does not hold {entry.deleted:,} tombstones of {entry.documents:,} documents")
     return bits
-
-
-class CommitStamp(ChangeCounter):
-    """The counter of a folder's commits: a reader that sees another value reads the manifest. A writer increases it
-    when it opens the folder, too: the one before may have ended between a manifest and its stamp."""
-
-    def __init__(self, folder: Path) -> None:
-        """Map the stamp; it is created when it is missing. Raises OSError, ValueError when a read-only one is too
-        short."""
-        super().__init__(folder / "stamp")

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from overlay.engines.native.segment import Ints
-from overlay.engines.native.segment_results import SegmentResults
+from overlay.engines.native.segment import Ints, SegmentResults
 from overlay.search.diversity import flooding, spread
 from overlay.search.meaning import NEAREST
 from overlay.search.nearest import Nearest, nearest

@@ -8,9 +8,9 @@ by looking its key up in each segment.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,7 @@ import numpy.typing as npt
 from overlay.engines.native import search_kernels as kernels
 from overlay.engines.native.admission import mark_offers
 from overlay.engines.native.price_ranks import price_ranks, rank_of_price
-from overlay.engines.native.segment import Ints, NativeRecord, Segment
-from overlay.engines.native.segment_results import SegmentResults
+from overlay.engines.native.segment import Ints, NativeRecord, Segment, SegmentResults
 from overlay.search.prices import cheapest_for, price_key
 from overlay.search.query import PRICE_SORTS, EngineHit, Query
 from overlay.search.sorting import compares_per_day, is_reversed, order_field
@@ -62,12 +61,12 @@ class _Bound(NamedTuple):
     rank: int
 
 
-class _Order(Protocol):
-    def key(self, record: NativeRecord) -> Key:
-        """The sort key of a document but for the prefix of its run."""
-        ...
+class _Order(NamedTuple):
+    """An order within a run: the sort key of a document but for the prefix of the run, and the position of such a key
+    in a segment."""
 
-    def bound(self, segment: Segment, key: Key) -> _Bound: ...
+    key: Callable[[NativeRecord], Key]
+    bound: Callable[[Segment, Key], _Bound]
 
 
 class _Part(NamedTuple):
@@ -159,9 +158,9 @@ def _runs(results: Sequence[SegmentResults], query: Query) -> Iterator[_Run]:
     reverse, tiers = is_reversed(query), zip(*(result.tiers() for result in results), strict=True)
     for tier, documents in enumerate(tiers):
         if query.sort not in PRICE_SORTS:
-            order = _ByName(reverse) if query.sort == "name" else _ByColumn(order_field(query), reverse)
+            order = _by_name(reverse) if query.sort == "name" else _by_column(order_field(query), reverse)
             parts = [
-                _Part(result.segment, members, order.values(result.segment))
+                _Part(result.segment, members, _values(result.segment, query))
                 for result, members in zip(results, documents, strict=True)
             ]
             yield _Run((tier,), order, parts, is_reversed=reverse)
@@ -174,79 +173,66 @@ def _runs(results: Sequence[SegmentResults], query: Query) -> Iterator[_Run]:
             values[members] = _MOST_VALUE - lowest.astype(np.uint64)
             priced.append(_Part(result.segment, members[is_priced], values))
             others.append(_Part(result.segment, members[~is_priced], np.zeros_like(values)))
-        yield _Run((tier, 0), _ByPrice(query), priced, is_reversed=reverse)
-        yield _Run((tier, 1), _ById(reverse), others, is_reversed=reverse)
+        yield _Run((tier, 0), _by_price(query), priced, is_reversed=reverse)
+        yield _Run((tier, 1), _by_id(reverse), others, is_reversed=reverse)
 
 
-def _place_of(id_: str, segment: Segment, *, is_reversed: bool) -> int:
-    """Before which rank by id a key with this id is."""
-    order, data = segment.arrays["id_order"], id_.encode("utf-8", "surrogatepass")
+def _values(segment: Segment, query: Query) -> Longs:
+    """A number for each document of a segment in an order other than by price: see `_Part`."""
+    if query.sort == "name":
+        return np.asarray(np.uint64(_NAMES) - segment.arrays["name_rank"])
+    return segment.arrays[order_field(query)]
+
+
+def _rank_of(segment: Segment, name: str, order: npt.NDArray[np.uint32], text: str, *, is_reversed: bool) -> int:
+    """Before which rank a text is in the `order` of documents by a row of bytes."""
     bisect = bisect_left if is_reversed else bisect_right
-    return bisect(range(len(order)), data, key=lambda rank: segment.row("id", int(order[rank])))
+    data = text.encode("utf-8", "surrogatepass")
+    return bisect(range(len(order)), data, key=lambda rank: segment.row(name, int(order[rank])))
 
 
-class _ById:
+def _rank_of_id(segment: Segment, id_: str, *, is_reversed: bool) -> int:
+    return _rank_of(segment, "id", segment.arrays["id_order"], id_, is_reversed=is_reversed)
+
+
+def _by_id(reverse: bool) -> _Order:
     """The order of documents with equal values: by id."""
-
-    def __init__(self, is_reversed: bool) -> None:
-        self._is_reversed = is_reversed
-
-    def key(self, record: NativeRecord) -> Key:
-        return (record.id,)
-
-    def bound(self, segment: Segment, key: Key) -> _Bound:
-        return _Bound(0, _place_of(key[-1], segment, is_reversed=self._is_reversed))
+    return _Order(
+        lambda record: (record.id,),
+        lambda segment, key: _Bound(0, _rank_of_id(segment, key[-1], is_reversed=reverse)),
+    )
 
 
-class _ByColumn:
+def _by_column(field: str, reverse: bool) -> _Order:
     """The order by a column of numbers."""
 
-    def __init__(self, field: str, is_reversed: bool) -> None:
-        self._field, self._is_reversed = field, is_reversed
-
-    def values(self, segment: Segment) -> Longs:
-        return segment.arrays[self._field]
-
-    def key(self, record: NativeRecord) -> Key:
-        return -int(record.segment.arrays[self._field][record.document]), record.id
-
-    def bound(self, segment: Segment, key: Key) -> _Bound:
+    def bound(segment: Segment, key: Key) -> _Bound:
         value = min(max(0, -int(key[0])), 2**64 - 1)
-        return _Bound(value, _place_of(key[1], segment, is_reversed=self._is_reversed))
+        return _Bound(value, _rank_of_id(segment, key[1], is_reversed=reverse))
+
+    return _Order(lambda record: (-int(record.segment.arrays[field][record.document]), record.id), bound)
 
 
-class _ByName:
+def _by_name(reverse: bool) -> _Order:
     """The order by name, which ends in the id: no two are equal."""
 
-    def __init__(self, is_reversed: bool) -> None:
-        self._is_reversed = is_reversed
+    def bound(segment: Segment, key: Key) -> _Bound:
+        return _Bound(_NAMES - _rank_of(segment, "name_order", segment.by_name, key[0], is_reversed=reverse), 0)
 
-    def values(self, segment: Segment) -> Longs:
-        return np.uint64(_NAMES) - segment.arrays["name_rank"]
-
-    def key(self, record: NativeRecord) -> Key:
-        return (record.segment.row("name_order", record.document).decode("utf-8", "surrogatepass"),)
-
-    def bound(self, segment: Segment, key: Key) -> _Bound:
-        order, data = segment.by_name, key[0].encode("utf-8", "surrogatepass")
-        bisect = bisect_left if self._is_reversed else bisect_right
-        index = bisect(range(len(order)), data, key=lambda rank: segment.row("name_order", int(order[rank])))
-        return _Bound(_NAMES - index, 0)
+    return _Order(
+        lambda record: (record.segment.row("name_order", record.document).decode("utf-8", "surrogatepass"),), bound
+    )
 
 
-class _ByPrice:
+def _by_price(query: Query) -> _Order:
     """The order by the lowest price of an offer that meets the query."""
+    reverse, cheapest = is_reversed(query), cheapest_for(query)
 
-    def __init__(self, query: Query) -> None:
-        self._query, self._cheapest = query, cheapest_for(query)
+    def bound(segment: Segment, key: Key) -> _Bound:
+        rank, is_equal = rank_of_price(segment, query, key[:2])
+        return _Bound(int(_MOST_VALUE) - rank, _rank_of_id(segment, key[2], is_reversed=reverse) if is_equal else 0)
 
-    def key(self, record: NativeRecord) -> Key:
-        return price_key(self._cheapest(record.offers), record.id, self._query)[1:]
-
-    def bound(self, segment: Segment, key: Key) -> _Bound:
-        reverse = is_reversed(self._query)
-        rank, is_equal = rank_of_price(segment, self._query, key[:2])
-        return _Bound(int(_MOST_VALUE) - rank, _place_of(key[2], segment, is_reversed=reverse) if is_equal else 0)
+    return _Order(lambda record: price_key(cheapest(record.offers), record.id, query)[1:], bound)
 
 
 def _lowest(results: SegmentResults, documents: Ints, query: Query) -> Ints:

@@ -15,11 +15,9 @@ import numpy as np
 
 from overlay.engines.native import search_kernels as kernels
 from overlay.engines.native.near_documents import nearest_documents
-from overlay.engines.native.segment import Ints, NativeRecord, Segment
-from overlay.engines.native.segment_results import SegmentResults
+from overlay.engines.native.segment import Ints, NativeRecord, Segment, SegmentResults
 from overlay.search.diversity import diversified, flooding, spread
-from overlay.search.meaning import fused
-from overlay.search.nearest import Nearest, cosines_of
+from overlay.search.nearest import Nearest, cosines_of, fused
 from overlay.search.planner import CANDIDATES, QueryPlan
 from overlay.search.query import EngineHit, Query
 from overlay.search.ranker import Floats, PlanWords

@@ -12,8 +12,7 @@ from overlay.engines.native.admission import admitted
 from overlay.engines.native.facet_values import FieldCounts, SegmentCounts
 from overlay.engines.native.orders import Row, in_order
 from overlay.engines.native.relevance import by_relevance, factors_of
-from overlay.engines.native.segment import Ints, Scratch, Segment
-from overlay.engines.native.segment_results import SegmentResults
+from overlay.engines.native.segment import Ints, Scratch, Segment, SegmentResults
 from overlay.search.facts import FACET_FIELDS
 from overlay.search.meaning import MOST_ALONE
 from overlay.search.planner import QueryPlan

@@ -1,4 +1,5 @@
-"""A segment opened for reading: its arrays, the documents that are not deleted, and working memory for searches."""
+"""A segment opened for reading: its arrays, the documents that are not deleted, working memory for searches, and their
+results."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from overlay.engines.native.manifest import SegmentEntry
 from overlay.engines.native.posting_kernels import listed_counts
 from overlay.engines.native.schema import LISTED, VECTOR
+from overlay.engines.native.search_kernels import reset
 from overlay.engines.native.tables import StringTable, find
 from overlay.search.ranker import Forwards
 
@@ -182,3 +184,30 @@ class NativeRecord:
     def offers(self) -> bytes:
         """The packed offers."""
         return self.segment.row("packed_offers", self.document)
+
+
+class SegmentResults(NamedTuple):
+    """The results in a segment, how many of them contain every word, the number of documents that were scored, and the
+    numbers of the words' terms there (`ranker.PlanWords`), negative for those that it does not have. `admitted` has a
+    byte for each document, 0 where the filters do not admit it; `is_all`: the results are all listings."""
+
+    segment: Segment
+    scratch: Scratch
+    admitted: Bytes
+    documents: Ints
+    matched: int
+    scored: int
+    numbers: Ints
+    is_all: bool = False
+
+    def tiers(self) -> tuple[Ints, Ints]:
+        """The results that contain every word, and the others."""
+        if self.matched == len(self.documents):
+            return self.documents, self.documents[:0]
+        is_complete = self.scratch.complete[self.documents] != 0
+        return self.documents[is_complete], self.documents[~is_complete]
+
+    def reset(self) -> None:
+        """Make the scratch as before the search."""
+        used = self.scratch
+        reset(used.scores, used.held, used.complete, used.touched, self.scored)

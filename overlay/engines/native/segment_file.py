@@ -14,7 +14,6 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from struct import Struct
 from typing import Any, NamedTuple
@@ -96,14 +95,12 @@ def _up(length: int) -> int:
     return length + -length % _ALIGNMENT
 
 
-class SegmentFile:
-    """The arrays of a file, read-only and mapped: nothing is read from disk until an array is."""
+class SegmentFile(NamedTuple):
+    """The arrays of a file by name, read-only and mapped: nothing is read from disk until an array is; and their
+    CRC-32Cs as written. The file is unmapped with the last array."""
 
-    def __init__(self, path: Path, arrays: dict[str, Array], crcs: dict[str, int], mapped: mmap.mmap) -> None:
-        self.path = path
-        self.arrays = arrays
-        """By name."""
-        self._crcs, self._mapped = crcs, mapped
+    arrays: dict[str, Array]
+    crcs: dict[str, int]
 
     @classmethod
     def open(cls, path: Path) -> SegmentFile:
@@ -115,17 +112,11 @@ class SegmentFile:
             arrays = {entry.name: _view(mapped, entry) for entry in entries}
         except ValueError as error:
             raise SegmentError(f"{path} {error}") from error
-        return cls(path, arrays, {entry.name: entry.crc for entry in entries}, mapped)
+        return cls(arrays, {entry.name: entry.crc for entry in entries})
 
     def damaged(self) -> list[str]:
         """The names of arrays with bytes other than those written. Reads the whole file."""
-        return [name for name, array in self.arrays.items() if crc32c(array) != self._crcs[name]]
-
-    def close(self) -> None:
-        """Drop the arrays; the file is unmapped with their last view."""
-        self.arrays = {}
-        with suppress(BufferError):  # views are in use
-            self._mapped.close()
+        return [name for name, array in self.arrays.items() if crc32c(array) != self.crcs[name]]
 
 
 def _map(path: Path) -> mmap.mmap:

@@ -11,17 +11,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from opensearchpy.exceptions import NotFoundError
 
 from overlay.engines import EngineError, IndexPosition, UnavailableError
 from overlay.engines.opensearch import state as states
+from overlay.engines.opensearch.cluster import Json
 from overlay.engines.opensearch.mapping import LAYOUT, record_of, source
 from overlay.engines.opensearch.searching import Searcher
 from overlay.engines.opensearch.state import OpenSearchCommitState, StoredState
 from overlay.engines.opensearch.term_counts import StoredTermCounts
+from overlay.engines.opensearch.translation import every
 from overlay.engines.opensearch.versions import ClusterVersion, ClusterVersions, make_index
 from overlay.search.candidates import ranked
 from overlay.search.planner import QueryPlan
@@ -40,8 +42,6 @@ _GRACE = 10.0
 """Seconds that removed documents stay for running searches."""
 _AT_ONCE = 5_000
 _REGISTRATIONS = 1_000
-
-Json = dict[str, Any]
 
 
 class OpenSearchEngine:
@@ -95,7 +95,7 @@ class OpenSearchEngine:
     def get(self, id: str) -> bytes | None:  # noqa: A002
         """The stored item of a current listing."""
         facts: list[Json] = [{"term": {"fact": fact}} for fact in (f"id:{id}", "current")]
-        body = {"query": _every(self._state().visible(), *facts), "_source": False, "stored_fields": ["record"]}
+        body = {"query": every(*self._state().visible(), *facts), "_source": False, "stored_fields": ["record"]}
         try:
             hits = self._cluster.search(self._index, body)["hits"]["hits"]
         except NotFoundError:
@@ -126,9 +126,8 @@ class OpenSearchEngine:
         """Take the lease and the next commit number. Raises BusyError."""
         stored = states.read(self._cluster, self._index) or make_index(self._cluster, self._index)
         taken = states.write(self._cluster, stored.state.taking(self._me, self._cluster.lease), stored)
-        if (
-            stored.state.taken > stored.state.commit
-        ):  # makes the removal marks of an abandoned commit visible, so that they can be replaced
+        if stored.state.taken > stored.state.commit:
+            # makes the removal marks of an abandoned commit visible, so that they can be replaced
             self._cluster.refresh(self._index)
         return taken
 
@@ -158,7 +157,7 @@ class OpenSearchEngine:
         """Mark the documents of registrations as removed, by conditional writes."""
         for start in range(0, len(registrations), _REGISTRATIONS):
             some = list(dict.fromkeys(registrations[start : start + _REGISTRATIONS]))
-            part = _every(state.visible(), {"terms": {"registration": some}})
+            part = every(*state.visible(), {"terms": {"registration": some}})
             for hit in self._hits(part):
                 record = record_of(hit)
                 if record.is_listed:
@@ -204,10 +203,6 @@ def _removed(hit: Json, commit: int | None) -> Json:
     """The action that marks a document as removed by a commit, or by none, unless it was written since."""
     condition = {"if_seq_no": hit["_seq_no"], "if_primary_term": hit["_primary_term"]}
     return {"_op_type": "update", "_id": hit["_id"], **condition, "doc": {"removed": commit}}
-
-
-def _every(filters: list[Json], *more: Json) -> Json:
-    return {"bool": {"filter": [*filters, *more]}}
 
 
 def _indexed(commit: int, kind: str, sources: Iterable[Json]) -> Iterator[Json]:

@@ -7,8 +7,9 @@ documents because one offer must meet all filters. `record` is the record for re
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from overlay.engines.opensearch.cluster import Json
 from overlay.search.facts import facets, facts, heights
 from overlay.search.forward import FIELDS, Analysed
 from overlay.search.record_file import IndexRecord, pack_document
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from overlay.search.document import Document
 
 LAYOUT = "a2b11"
-
-Json = dict[str, Any]
 
 _TEXT: Json = {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}
 _TERM: Json = {"type": "keyword", "doc_values": False}

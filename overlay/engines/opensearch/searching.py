@@ -10,8 +10,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from overlay.engines.opensearch import translation
+from overlay.engines.opensearch.cluster import Cluster, Json
 from overlay.engines.opensearch.mapping import record_of
-from overlay.engines.opensearch.translation import Json, anchored, nested
+from overlay.engines.opensearch.translation import anchored, every, nested
 from overlay.search.facet_counts import CountedValues
 from overlay.search.facts import FACET_FIELDS, MAX_COUNTED
 from overlay.search.planner import QueryPlan
@@ -22,7 +23,6 @@ from parsers.cards.money import amount_of_key, decimal_key
 from parsers.cards.rate_table import amount_bounds
 
 if TYPE_CHECKING:
-    from overlay.engines.opensearch.cluster import Cluster
     from overlay.engines.opensearch.state import OpenSearchCommitState
     from overlay.search.record_file import IndexRecord
 
@@ -53,7 +53,7 @@ class Searcher:
         if all_words is not None:
             body["aggs"]["matched"] = {"filter": all_words}
         tiers = (
-            [query_body] if all_words is None else [_every(query_body, all_words), _every(query_body, _none(all_words))]
+            [query_body] if all_words is None else [every(query_body, all_words), every(query_body, _none(all_words))]
         )
         sort = order(query)
         is_price = sort in PRICE_SORTS
@@ -77,7 +77,7 @@ class Searcher:
     def _query(self, plan: QueryPlan, filters: list[Json]) -> tuple[Json, Json | None]:
         """The query body, scored; and the filter for results with all words, None where all have them."""
         if not plan.groups:
-            return _every(*filters), None
+            return every(*filters), None
         any_word, all_words = translation.words(plan)
         if plan.all_words:
             filters = [*filters, all_words]
@@ -101,7 +101,7 @@ class Searcher:
                     yield EngineHit((tier, *key), 0.0, record)
             if begins is None or (tier, 1) >= begins:
                 last = [after[-1]] if after is not None and (tier, 1) == begins else None
-                unpriced = _every(part, _none(self._has_price(query)))
+                unpriced = every(part, _none(self._has_price(query)))
                 for hit in self._walk(unpriced, [{"id": _direction(query)}], last):
                     record = record_of(hit)
                     yield EngineHit((tier, 1, record.id), 0.0, record)
@@ -132,10 +132,10 @@ class Searcher:
     ) -> Iterator[tuple[Key, IndexRecord]]:
         conditions, direction = [*self._compared(query), anchored(currency)], _direction(query)
         field = "offers.day" if compares_per_day(query) else "offers.key"
-        chosen = {"path": "offers", "filter": {"bool": {"filter": conditions}}}
+        chosen = {"path": "offers", "filter": every(*conditions)}
         sort: list[Json] = [{field: {"order": direction, "mode": "min", "nested": chosen}}, {"id": direction}]
         cheapest = cheapest_for(query)
-        for hit in self._walk(_every(part, nested(conditions)), sort, begin):
+        for hit in self._walk(every(part, nested(conditions)), sort, begin):
             record = record_of(hit)
             offer = cheapest(record.offers)
             if offer is not None and offer.currency == currency:
@@ -167,7 +167,7 @@ class Searcher:
         """The currencies of all offers."""
         values = {"terms": {"field": "offers.currency", "size": _SHARD_VALUES}}
         aggs = {"offers": {"nested": {"path": "offers"}, "aggs": {"currencies": values}}}
-        body = {"query": _every(*self.state.visible()), "size": 0, "aggs": aggs}
+        body = {"query": every(*self.state.visible()), "size": 0, "aggs": aggs}
         return sorted(bucket["key"] for bucket in self._search(body)["aggregations"]["offers"]["currencies"]["buckets"])
 
 
@@ -188,10 +188,6 @@ def _begin(query: Query, currency: str, after: Key | None) -> Sequence[str] | No
     bounds = amount_bounds(least, most, query.rates[currency])
     limit = None if bounds is None else bounds[1 if reverse else 0]
     return None if limit is None else (decimal_key(limit), _LAST if reverse else "")
-
-
-def _every(*parts: Json) -> Json:
-    return {"bool": {"filter": list(parts)}}
 
 
 def _none(part: Json) -> Json:

@@ -10,20 +10,18 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from overlay.search.term_dictionary import TermCounts, TermDictionary
 
 if TYPE_CHECKING:
-    from overlay.engines.opensearch.cluster import Cluster
+    from overlay.engines.opensearch.cluster import Cluster, Json
     from overlay.engines.opensearch.state import OpenSearchCommitState
 
 PART = 20_000
 """Words of one document."""
 _LEAST = 50_000  # changed words below which no new base is written
 _PAGE = 10
-
-Json = dict[str, Any]
 
 
 class StoredTermCounts:

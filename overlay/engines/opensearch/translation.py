@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import Any
 
+from overlay.engines.opensearch.cluster import Json
 from overlay.search.facts import required, selection, unwanted
 from overlay.search.forward import FIELDS
 from overlay.search.planner import QueryPlan, TermGroup
@@ -13,11 +13,15 @@ from overlay.search.prices import asks_offer, asks_price, by_currency
 from overlay.search.query import Query
 from parsers.cards.money import decimal_key
 
-Json = dict[str, Any]
 InUse = Callable[[str], bool]
 
 MOST_SCORED = 250
 """Alternatives that are scored in all fields: OpenSearch allows 1,024 clauses. Further ones match with a low score."""
+
+
+def every(*parts: Json) -> Json:
+    """Documents that meet all parts."""
+    return {"bool": {"filter": list(parts)}}
 
 
 def filters(query: Query, in_use: InUse) -> list[Json]:
@@ -56,7 +60,7 @@ def _phrase(sequence: str) -> Json:
 
 def nested(conditions: list[Json]) -> Json:
     """Documents with one offer that meets all conditions."""
-    return {"nested": {"path": "offers", "query": {"bool": {"filter": conditions}}}}
+    return {"nested": {"path": "offers", "query": every(*conditions)}}
 
 
 def offer(query: Query, in_use: InUse) -> list[Json]:
@@ -73,7 +77,7 @@ def _price(query: Query) -> Json:
     clauses: list[Json] = [{"range": {"offers.key": _bounds(_key(query.min_price), _key(query.max_price))}}]
     if query.price_currency is not None:
         clauses.append(anchored(query.price_currency))
-    return {"bool": {"filter": clauses}}
+    return every(*clauses)
 
 
 def anchored(currency: str) -> Json:
@@ -88,8 +92,7 @@ def _key(amount: Decimal | None) -> str | None:
 def words(plan: QueryPlan) -> tuple[Json, Json]:
     """Documents that contain any word, scored; and those that contain all."""
     scored = _scored(plan)
-    every = [{"terms": {"term": [alternative.term for alternative in group.alternatives]}} for group in plan.content]
-    all_words: Json = {"bool": {"filter": every}}
+    all_words = every(*({"terms": {"term": [other.term for other in group.alternatives]}} for group in plan.content))
     parts = [_group(group, scored) for group in plan.content]
     any_word: Json = {"bool": {"should": parts, "minimum_should_match": 1}}
     if plan.stop:

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.api.search_request import from_pairs
-from overlay.search.meaning import FINDING, REORDERING, fused, latin_share, weight
+from overlay.search.meaning import FINDING, REORDERING, latin_share, weight
+from overlay.search.nearest import fused
 from overlay.search.planner import plan
 from overlay.search.query import Lookup, Operators, Query
 from overlay.search.term_dictionary import TermCounts, TermDictionary

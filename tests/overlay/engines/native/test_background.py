@@ -11,8 +11,9 @@ from random import Random
 import pytest
 
 from overlay.engines import IndexPosition
+from overlay.engines.change_counter import ChangeCounter
 from overlay.engines.native import NativeEngine, manifest
-from overlay.engines.native.manifest import CommitStamp, SegmentEntry
+from overlay.engines.native.manifest import SegmentEntry
 from overlay.engines.native.segment import Segment
 from overlay.engines.native.writing import joined
 from overlay.search.query import Query
@@ -176,7 +177,7 @@ def test_a_writer_that_opens_a_folder_lets_readers_look_again(tmp_path: Path, mo
     put(engine, 1, "alpha", "a")
     reader = NativeEngine(tmp_path, make=False)
     with monkeypatch.context() as patch:
-        patch.setattr(CommitStamp, "increase", lambda _: None)  # as if the writer had been killed before it
+        patch.setattr(ChangeCounter, "increase", lambda _: None)  # as if the writer had been killed before it
         put(engine, 2, "beta", "b")
     engine.close()
     assert ids_with(reader, "beta") == set()

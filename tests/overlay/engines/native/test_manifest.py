@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from overlay.engines import IndexPosition
 from overlay.engines.native import manifest, segment_file
-from overlay.engines.native.manifest import CommitStamp, Manifest, SegmentEntry
+from overlay.engines.native.manifest import Manifest, SegmentEntry, commit_stamp
 from overlay.engines.native.segment_file import SegmentError, SegmentFile
 from overlay.text.compact_json import decode, encode
 from tests.conftest import ROOT
@@ -184,7 +184,7 @@ def test_a_call_that_fails_leaves_the_earlier_commit_and_a_retry_works(tmp_path:
         folder = tmp_path / str(number)
         folder.mkdir()
         earlier = commit(folder, 1)
-        seen = CommitStamp(folder).value()
+        seen = commit_stamp(folder).value()
         failed = False
         with failing(number) as calls:
             try:
@@ -196,11 +196,11 @@ def test_a_call_that_fails_leaves_the_earlier_commit_and_a_retry_works(tmp_path:
         check_all_is_there(folder, shown)
         if not failed:
             break
-        is_synced_folder = calls[-2:] == ["replace", "fsync"] and CommitStamp(folder).value() > seen
+        is_synced_folder = calls[-2:] == ["replace", "fsync"] and commit_stamp(folder).value() > seen
         assert shown == earlier or (is_synced_folder and shown.number == 2)
         retried = commit(folder, 3)
         assert manifest.read(folder) == retried
-        assert CommitStamp(folder).value() > seen
+        assert commit_stamp(folder).value() > seen
         manifest.sweep(folder, retried)
         check_all_is_there(folder, retried)
         assert len(list(folder.iterdir())) == 4
@@ -210,9 +210,9 @@ def test_a_call_that_fails_leaves_the_earlier_commit_and_a_retry_works(tmp_path:
 
 def test_a_stamp_that_cannot_be_allocated_is_an_error(tmp_path: Path) -> None:
     with failing(0) as calls, pytest.raises(OSError, match="No space left"):
-        CommitStamp(tmp_path)
+        commit_stamp(tmp_path)
     assert calls == ["posix_fallocate"]
-    assert CommitStamp(tmp_path).value() == 0
+    assert commit_stamp(tmp_path).value() == 0
 
 
 def test_sweeping_removes_what_no_manifest_names_and_nothing_else(tmp_path: Path) -> None:
@@ -238,9 +238,9 @@ def test_sweeping_removes_what_no_manifest_names_and_nothing_else(tmp_path: Path
 READER = """
 import sys
 from pathlib import Path
-from overlay.engines.native.manifest import CommitStamp, read
+from overlay.engines.native.manifest import commit_stamp, read
 folder = Path(sys.argv[1])
-stamp = CommitStamp(folder)
+stamp = commit_stamp(folder)
 seen = stamp.value()
 print(seen, flush=True)
 for _ in range(5):
@@ -267,14 +267,14 @@ def test_another_process_sees_each_commit_by_its_stamp(tmp_path: Path) -> None:
 
 
 def test_the_stamp_is_eight_bytes_little_endian(tmp_path: Path) -> None:
-    stamp = CommitStamp(tmp_path)
+    stamp = commit_stamp(tmp_path)
     for _ in range(300):
         stamp.increase()
     assert (tmp_path / "stamp").read_bytes() == (300).to_bytes(8, "little")
-    assert CommitStamp(tmp_path).value() == stamp.value() == 300
+    assert commit_stamp(tmp_path).value() == stamp.value() == 300
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "stamp").write_bytes(b"\xff" * 8)
-    last = CommitStamp(tmp_path / "other")
+    last = commit_stamp(tmp_path / "other")
     last.increase()
     assert last.value() == 0
 
@@ -295,19 +295,19 @@ def read_only(patch: pytest.MonkeyPatch, code: int) -> None:
 def test_a_reader_of_a_read_only_folder_maps_the_stamp(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    writer = CommitStamp(tmp_path)
+    writer = commit_stamp(tmp_path)
     read_only(monkeypatch, code)
-    reader = CommitStamp(tmp_path)
+    reader = commit_stamp(tmp_path)
     writer.increase()
     assert reader.value() == 1
     with pytest.raises(TypeError, match="read-only"):
         reader.increase()
     (tmp_path / "stamp").write_bytes(b"short")
     with pytest.raises(ValueError, match=r"stamp is damaged: it is shorter than 8 bytes"):
-        CommitStamp(tmp_path)
+        commit_stamp(tmp_path)
     (tmp_path / "stamp").unlink()
     with pytest.raises(FileNotFoundError):
-        CommitStamp(tmp_path)
+        commit_stamp(tmp_path)
 
 
 def test_a_stamp_that_cannot_be_opened_for_another_reason_is_an_error(
@@ -315,9 +315,9 @@ def test_a_stamp_that_cannot_be_opened_for_another_reason_is_an_error(
 ) -> None:
     read_only(monkeypatch, errno.EMFILE)
     with pytest.raises(OSError, match="open files"):
-        CommitStamp(tmp_path)
+        commit_stamp(tmp_path)
 
 
 def test_a_short_stamp_is_extended_by_the_writer(tmp_path: Path) -> None:
     (tmp_path / "stamp").write_bytes(b"\x05")
-    assert CommitStamp(tmp_path).value() == 5
+    assert commit_stamp(tmp_path).value() == 5
