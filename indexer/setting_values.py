@@ -52,7 +52,7 @@ _HEIGHT = re.compile(r"[0-9]{1,9}")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]*)):([0-9]+)")
 _PRINCIPAL = re.compile(r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
-_GATEWAY = re.compile(r"https?://(?:[^\s/?#@]+@)?(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[^\s?#]*)?")
+_BASE_URL = re.compile(r"https?://(?:[^\s/?#@]+@)?(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[^\s?#]*)?")
 
 
 class SettingsError(Exception):
@@ -167,26 +167,16 @@ def log_words(name: str, text: str) -> tuple[str, ...]:
     return words
 
 
-def base_url(name: str, text: str) -> str:
-    """A base URL without a slash at its end."""
-    if text and not _GATEWAY.fullmatch(text):
-        raise SettingsError(f"{name} is {masked(text[:100])!a}: write http(s)://HOST[:PORT][/PATH]")
+def base_url(name: str, text: str, form: str = "http(s)://HOST[:PORT][/PATH]") -> str:
+    """A base URL without a slash at its end; an error names the valid `form`."""
+    if text and not _BASE_URL.fullmatch(text):
+        raise SettingsError(f"{name} is {masked(text)[:200]!a}: write {form}")
     return text.rstrip("/")
 
 
 def base_urls(name: str, text: str) -> tuple[str, ...]:
     """Base URLs without a slash at their ends."""
     return tuple(base_url(name, word) for word in text.split())
-
-
-def gateway(name: str, text: str) -> str:
-    """The part of a URL before `/ipfs/`."""
-    if text and not _GATEWAY.fullmatch(text):
-        raise SettingsError(
-            f"{name} is {masked(text)[:200]!a}: write the part of the URL before /ipfs/, such as "
-            "http://127.0.0.1:8080 or https://trustless-gateway.link"
-        )
-    return text
 
 
 def switch(name: str, text: str) -> bool:

@@ -29,6 +29,9 @@ NOT_SETTINGS = frozenset({"A2B_KEY", "A2B_DCT_KEY", "A2B_ARC_TOKEN", "A2B_TEST_S
 """Variables of the commands that publish and of the test suite, which may be set when a command runs."""
 
 
+_GATEWAY = "the part of the URL before /ipfs/, such as http://127.0.0.1:8080 or https://trustless-gateway.link"
+
+
 def _as_it_is(_name: str, text: str) -> str:
     return text
 
@@ -88,7 +91,7 @@ class Settings:
     """Hosts that are fetched from elsewhere: host:port=ip:port, several separated by spaces."""
     fetch_ca_file: str = _setting(read.certificates)
     """A PEM file of authorities that fetched hosts may be certified by, beside the world's."""
-    ipfs_gateway: str = _setting(read.gateway)
+    ipfs_gateway: str = _setting(partial(read.base_url, form=_GATEWAY))
     """The gateway that ipfs:// cards are fetched through, for example http://127.0.0.1:8080."""
     rates: tuple[RateFeed, ...] = _setting(read.feeds, secret=True)
     """Feeds of exchange rates: BASE=URL, several separated by spaces, the preferred first."""

@@ -38,7 +38,7 @@ class Gateway:
     """An IPFS gateway at a base URL that answers `/ipfs/<cid>?format=raw` (trustless gateway specification)."""
 
     def __init__(self, base: str, limits: Limits | None = None) -> None:
-        self._base, self._limits = base.rstrip("/"), limits or Limits()
+        self._base, self._limits = base, limits or Limits()
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:

@@ -344,6 +344,7 @@ def test_a_start_that_cannot_be_meant_is_refused(text: str) -> None:
         ({"ipfs_gateway": "ipfs.example"}, "ipfs_gateway is 'ipfs.example': write the part of the URL before /ipfs/"),
         ({"ipfs_gateway": "https://a.example/?x=1"}, "write the part of the URL before /ipfs/"),
         ({"ipfs_gateway": "http://u:secret@a.example/ x"}, "http://u:***@a.example/ x"),
+        ({"public_url": f"http://u:secret{'s' * 100}@a.example/ x"}, "http://u:***@a.example/ x"),
         ({"change_blocks": "-1"}, "change_blocks is '-1', and must be a whole number of blocks"),
         ({"change_blocks": "1e3"}, "must be a whole number of blocks"),
     ],

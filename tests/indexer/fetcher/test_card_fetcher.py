@@ -397,7 +397,7 @@ async def blocks() -> AsyncIterator[tuple[Blocks, Gateway]]:
     runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield served, Gateway(f"http://127.0.0.1:{runner.addresses[0][1]}/", QUICK)
+    yield served, Gateway(f"http://127.0.0.1:{runner.addresses[0][1]}", QUICK)
     await runner.cleanup()
 
 
