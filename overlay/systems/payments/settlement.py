@@ -109,11 +109,14 @@ class Settlement:
         Raises SourceError, after the other chains were checked. Payments on chains without a node are not changed."""
         error = None
         for chain in self._nodes:
-            try:
-                for payment in await to_thread(self._store.watched, chain, self.now() - CONFLICT_SECONDS):
+            for payment in await to_thread(self._store.watched, chain, self.now() - CONFLICT_SECONDS):
+                try:
                     await self.look(payment)
-            except SourceError as unreachable:
-                error = unreachable
+                except SourceError as unanswered:
+                    # the next round begins with others: one that the node cannot answer for must not hold them up
+                    await to_thread(self._store.move, payment, payment.state, self.now(), payment.detail)
+                    error = unanswered
+                    break
         for chain in await to_thread(self._store.open_chains) - self._nodes.keys() - self._skipped:
             self._skipped.add(chain)
             log.warning("there are payments on %s, of which no node answers: they are neither sent nor watched", chain)

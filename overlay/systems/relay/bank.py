@@ -114,10 +114,14 @@ class Bank:
         return build
 
     async def watch(self) -> None:
-        """Look at deposits and signed withdrawals: credit, reverse, send and book them. Raises SourceError."""
-        chain = await self._node.chain()
+        """Look at deposits and signed withdrawals: credit, reverse, send and book them. Raises SourceError, after all
+        withdrawals were looked at."""
+        chain, error = await self._node.chain(), None
         for withdrawal in await to_thread(self.cash.watched_withdrawals):
-            await self._look_at_withdrawal(withdrawal)
+            try:
+                await self._look_at_withdrawal(withdrawal)
+            except SourceError as unanswered:
+                error = unanswered
         for deposit in await to_thread(self.cash.watched):
             tx = read_exactly(deposit.raw, segwit=has_segwit(chain))
             try:
@@ -127,6 +131,8 @@ class Bank:
                 await to_thread(self.cash.note, deposit, deposit.state, self.now())
                 raise
             await self._look(deposit, tx, depth, chain)
+        if error is not None:
+            raise error
 
     async def _look_at_withdrawal(self, withdrawal: Withdrawal) -> None:
         raw, now = withdrawal.signed or b"", self.now()

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from indexer.errors import RefusedTransactionError, SourceError
+from indexer.errors import RefusedTransactionError, SourceError, SourceUnavailableError
 from indexer.store import StoreError, unchecked
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.payments.gate import KEPT_SECONDS, REOPEN_SECONDS, PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.payments.refunds import refund
-from overlay.systems.payments.settlement import CONFLICT_SECONDS, LEASE_SECONDS
+from overlay.systems.payments.settlement import CONFLICT_SECONDS, DEPTH, LEASE_SECONDS
 from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.address import PREFIXES, address
@@ -285,6 +285,30 @@ async def test_what_was_given_back_is_deleted_after_a_day(server: PaidServer) ->
     await server.gate.maintain()
     assert [server.state_of(tx) for tx in (*refused, paid)] == [None, None, None, PaymentState.SENT]
     assert [server.task(task) for task in (TASK, other)] == [None, TaskState.COMPLETED]
+
+
+async def test_a_payment_that_the_node_cannot_answer_for_holds_no_other_up(
+    server: PaidServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck, other = server.pays(), server.pays()
+    for number, tx in enumerate((stuck, other)):
+        assert (await server.call(claim_of(tx), A2B_Task=f"{TASK}{number}")).status == 200
+        server.time += 1
+    for _ in range(DEPTH):
+        server.node.mine()
+    answer = server.node.confirmations
+
+    async def refuse(tx: Transaction) -> int | None:
+        if tx == stuck:
+            raise SourceUnavailableError("too slow")
+        return await answer(tx)
+
+    monkeypatch.setattr(server.node, "confirmations", refuse)
+    for _ in range(2):
+        with pytest.raises(SourceUnavailableError):
+            await server.gate.maintain()
+        server.time += 1
+    assert [server.state_of(tx) for tx in (stuck, other)] == [PaymentState.SENT, PaymentState.SETTLED]
 
 
 async def test_a_double_spent_payment_is_not_watched_for_ever(server: PaidServer) -> None:

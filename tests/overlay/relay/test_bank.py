@@ -370,6 +370,32 @@ def test_a_deposit_that_the_node_cannot_answer_for_holds_no_other_up(
     assert world.balances(ALICE, BOB) == [0, 10_000]
 
 
+def test_a_withdrawal_that_the_node_cannot_answer_for_holds_nothing_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    funded(world, ALICE, 50_000)
+    funded(world, BOB, 50_000)
+    stuck, other = (signed(world, withdraw(world, agent, 50_000)) for agent in (ALICE, BOB))
+    for tx in (stuck, other):
+        sign(world, tx)
+    later = world.deposit(CAROL, 10_000)
+    announce(world, CAROL, later)
+    watch(world)
+    world.mine()
+    answer = world.node.confirmations
+
+    async def refuse(tx: Transaction) -> int | None:
+        if tx == stuck:
+            raise SourceUnavailableError("too slow")
+        return await answer(tx)
+
+    monkeypatch.setattr(world.node, "confirmations", refuse)
+    with pytest.raises(SourceUnavailableError):
+        watch(world)
+    assert [withdrawal.motebit_id for withdrawal in world.store.cash.open_withdrawals()] == [ALICE.id]
+    assert world.balance(CAROL) == 10_000
+
+
 @pytest.mark.parametrize("is_indexing", [True, False])
 def test_a_node_that_still_makes_its_index_takes_no_deposit_back(
     world: World, monkeypatch: pytest.MonkeyPatch, is_indexing: bool
