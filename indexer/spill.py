@@ -31,14 +31,16 @@ def folder() -> Path:
     return Path(tempfile.gettempdir())
 
 
-def pieces(items: Iterable[_T], size: Callable[[_T], int] = lambda _: 0) -> Iterator[list[_T]]:
-    """Items in order, in lists of at most AT_ONCE items and about BYTES_AT_ONCE bytes; `size` gives an item's bytes."""
+def pieces(
+    items: Iterable[_T], size: Callable[[_T], int] = lambda _: 0, most: int = BYTES_AT_ONCE
+) -> Iterator[list[_T]]:
+    """Items in order, in lists of at most AT_ONCE items and about `most` bytes; `size` gives an item's bytes."""
     some: list[_T] = []
     held = 0
     for item in items:
         some.append(item)
         held += size(item)
-        if len(some) == AT_ONCE or held >= BYTES_AT_ONCE:
+        if len(some) == AT_ONCE or held >= most:
             yield some
             some, held = [], 0
     if some:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from aiohttp import web
 
+from indexer.spill import pieces
 from overlay.api.answers import SERVICES
 from overlay.api.executors import RECORDS, run_in
 from overlay.api.problems import bad_request
 from overlay.api.protocol_requests import FoundPage, cursor_after, find
 from overlay.listings import lookup
+from overlay.listings.assembler import Revisions
 from overlay.listings.ids import parse_id
 from overlay.listings.repository import ListingRepository
 from overlay.systems.mcp_registry.server_names import NAMESPACE, listings_named
-from overlay.systems.mcp_registry.server_versions import ServerVersion, versions
+from overlay.systems.mcp_registry.server_versions import ServerVersion, compared, versions
 from overlay.systems.mcp_registry.tool_queries import burned_tools
 from overlay.text.timestamps import timestamp
 
@@ -27,6 +30,10 @@ _CURSOR = re.compile(
 
 READ_TOGETHER = 16
 """Servers read with their histories in one statement."""
+
+CARD_BYTES, PAGE_BYTES = 32 << 20, 256 << 20
+"""Bytes of cards of the registrations that are read together, besides the last one; and of those of a page, which ends
+after the server that exceeds it."""
 
 
 class ServerQuery(NamedTuple):
@@ -111,7 +118,8 @@ async def _live(request: web.Request, query: ServerQuery, start: PageCursor) -> 
 
 
 def _of_tools(repository: ListingRepository, query: ServerQuery, start: PageCursor, tools: FoundPage) -> ServerPage:
-    rows, cut = _fill(query.limit, start.skip, wanted_versions(repository, [hit.id for hit in tools.hits.hits], query))
+    ids = [hit.id for hit in tools.hits.hits]
+    rows, cut = fill(query.limit, start.skip, len(ids), wanted_versions(repository, ids, query))
     if cut is not None:
         index, skip = cut
         following = start.search if index == 0 else cursor_after(tools, index) or ""
@@ -124,7 +132,8 @@ def _burned(repository: ListingRepository, query: ServerQuery, start: PageCursor
     after = start.burned or ("", 0)
     tools = burned_tools(repository.store, query.since or 0, after, limit + 1)
     positions = [after, *(position for _, position in tools)]
-    rows, cut = _fill(limit, start.skip, wanted_versions(repository, [id_ for id_, _ in tools[:limit]], query))
+    ids = [id_ for id_, _ in tools[:limit]]
+    rows, cut = fill(limit, start.skip, len(ids), wanted_versions(repository, ids, query))
     if cut is not None:
         return ServerPage(rows, PageCursor(burned=positions[cut[0]], skip=cut[1]))
     return ServerPage(rows, PageCursor(burned=positions[limit]) if len(tools) > limit else None)
@@ -145,10 +154,10 @@ def wanted_versions(
     repository: ListingRepository, ids: Sequence[str], query: ServerQuery
 ) -> Iterator[list[ServerVersion]]:
     """For each id the requested versions of a listing, or of all servers of a registration; empty where it was deleted
-    meanwhile. Ids are read in batches, as histories may be long and a page may fill before the last id."""
-    for start in range(0, len(ids), READ_TOGETHER):
-        some = ids[start : start + READ_TOGETHER]
-        revisions = repository.revisions({parse_id(id_)[0] for id_ in some})
+    meanwhile. Ids are read in batches, as histories may be long and a page may fill before the last id. It ends before
+    the last id where PAGE_BYTES were read."""
+    room = PAGE_BYTES
+    for some, revisions, size in _batches(repository, ids):
         by_id = lookup.listings_by_id(repository, some, revisions)
         named = {
             id_: [listing for listing in by_id.get(id_, ()) if id_ in (listing.id, listing.state.id)] for id_ in some
@@ -158,18 +167,49 @@ def wanted_versions(
         )
         for id_ in some:
             yield [row for _ in named[id_] for row in next(of_each) if query.holds(row)]
+        room -= size
+        if room <= 0:
+            return
 
 
-def _fill(
-    limit: int, skip: int, groups: Iterable[Sequence[ServerVersion]]
+def _batches(repository: ListingRepository, ids: Sequence[str]) -> Iterator[tuple[list[str], Revisions, int]]:
+    """Ids in order, at most READ_TOGETHER at once and as many as have about CARD_BYTES of cards, with the revisions of
+    their registrations and the bytes of these cards."""
+    for start in range(0, len(ids), READ_TOGETHER):
+        batch = ids[start : start + READ_TOGETHER]
+        revisions = repository.revisions({parse_id(id_)[0] for id_ in batch})
+        sizes = _card_bytes(repository, revisions)
+        for some in pieces(batch, partial(_size, sizes), CARD_BYTES):
+            names = {parse_id(id_)[0] for id_ in some}
+            of_some = {name: revisions[name] for name in names & revisions.keys()}
+            yield some, of_some, sum(sizes[name] for name in of_some)
+
+
+def _size(sizes: Mapping[str, int], id_: str) -> int:
+    return sizes.get(parse_id(id_)[0], 0)
+
+
+def _card_bytes(repository: ListingRepository, revisions: Revisions) -> dict[str, int]:
+    """The bytes of the cards that are read of registrations: of long histories not all are."""
+    digests = {
+        id_: list(dict.fromkeys(past.event.card for past in history.confirmed if past.event.card))
+        for id_, history in revisions.items()
+    }
+    sizes = repository.store.content.card_sizes(digest for of_one in digests.values() for digest in of_one)
+    return {id_: sum(sizes.get(digest, 0) for digest in compared(of_one)) for id_, of_one in digests.items()}
+
+
+def fill(
+    limit: int, skip: int, count: int, groups: Iterable[Sequence[ServerVersion]]
 ) -> tuple[list[ServerVersion], tuple[int, int] | None]:
-    """At most `limit` rows of the groups, without the first `skip`; and where the next page begins, by group and row,
-    unless all fit."""
+    """At most `limit` rows of `count` groups, without the first `skip`; and where the next page begins, by group and
+    row, unless all fit and no group is missing."""
     rows: list[ServerVersion] = []
-    for index, group in enumerate(groups):
+    number = 0
+    for number, group in enumerate(groups, 1):
         room = limit - len(rows)
         rows += group[skip : skip + room]
         if len(group) - skip > room:
-            return rows, (index, skip + room)
+            return rows, (number - 1, skip + room)
         skip = 0
-    return rows, None
+    return rows, (number, 0) if number < count else None

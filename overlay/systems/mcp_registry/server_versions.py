@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import NamedTuple, TypeVar
 
+from indexer.resolution.pointer_service import PointerListing
 from overlay.listings.assembler import Revisions
 from overlay.listings.from_pointer import card_periods
 from overlay.listings.listing import Listing
@@ -60,29 +62,50 @@ def versions(
     repository: ListingRepository, listings: Sequence[Listing], revisions: Revisions | None = None
 ) -> list[list[ServerVersion]]:
     """The versions of each of these tools, the newest first; empty for an unconfirmed tool. `revisions` are those of
-    the tools' registrations, if they were read before."""
+    the tools' registrations, if they were read before. The cards of one registration are in memory at once."""
     tools = [listing for listing in listings if isinstance(listing.card, McpServer) and listing.confirmed]
     names = names_of(repository, tools)
-    named = {tool.state.id for tool in tools if tool.pointers is None and tool.id in names}
-    histories = repository.histories(named, revisions)
-    return [
-        _versions(repository, listing, names[listing.id], listing.card, histories.get(listing.state.id, ()))
-        if listing.id in names and isinstance(listing.card, McpServer)
-        else []
-        for listing in listings
-    ]
+    histories = repository.histories({tool.state.id for tool in tools if tool.pointers is None}, revisions)
+    of_registration = defaultdict[str, list[Listing]](list)
+    for tool in tools:
+        if tool.id in names:
+            of_registration[tool.state.id].append(tool)
+    rows: dict[str, list[ServerVersion]] = {}
+    for id_, servers in of_registration.items():
+        past = _past(repository, servers[0], histories.get(id_, ()))
+        rows |= {server.id: _versions(server, names[server.id], past) for server in servers}
+    return [rows.get(listing.id, []) for listing in listings]
 
 
-def _versions(
-    repository: ListingRepository, listing: Listing, name: str, server: McpServer, history: Sequence[HistoryEntry]
-) -> list[ServerVersion]:
-    revisions, burned_at = _revisions(repository, listing, server, history)
-    pairs = list(zip(revisions, version_texts(revisions, pointed=listing.pointers is not None), strict=True))
+class _Past(NamedTuple):
+    """The revisions of a registration that are read, each with its number from 1, its cards, and when it was burned."""
+
+    revisions: Sequence[tuple[int, HistoryEntry]]
+    cards: Mapping[bytes, Mapping[str, McpServer]]
+    burned_at: int | None
+
+
+def _past(repository: ListingRepository, listing: Listing, history: Sequence[HistoryEntry]) -> _Past:
+    """The past of a registration, with the servers of its earlier cards by their keys."""
+    past = [entry for entry in reversed(history) if entry.time is not None]
+    burned_at = next((entry.time for entry in past if entry.event.kind.value == "burned"), None)
+    wins = list(enumerate((entry for entry in past if entry.event.kind in WINS and entry.event.card), 1))
+    read = compared(wins)
+    digests = {entry.event.card or b"" for _, entry in read} - {listing.state.card}
+    portions = repository.store.content.card_portions(digests)
+    servers = {digest: _servers(body) for bodies in portions for digest, body in bodies.items()}
+    return _Past(read, servers, burned_at)
+
+
+def _versions(listing: Listing, name: str, past: _Past) -> list[ServerVersion]:
+    pointers = listing.pointers
+    revisions = list(_revisions(listing, past) if pointers is None else _pointed(listing, pointers))
+    pairs = list(zip(revisions, version_texts(revisions, pointed=pointers is not None), strict=True))
     pairs = pairs[-MAX_VERSIONS:]
     ends = [*(revision.time for revision, _ in pairs[1:]), revisions[-1].time] if revisions else []
     rows = [
         ServerVersion(
-            name, text, revision.server, listing, revision.sha256.hex(), revision.time, burned_at or end,
+            name, text, revision.server, listing, revision.sha256.hex(), revision.time, past.burned_at or end,
             revision is revisions[-1], revision.txid, revision.height,
         )
         for (revision, text), end in zip(pairs, ends, strict=True)
@@ -116,30 +139,27 @@ def compared(revisions: Sequence[T]) -> Sequence[T]:
     return [*revisions[:MAX_VERSIONS], *revisions[MAX_VERSIONS:][-MAX_VERSIONS:]]
 
 
-def _revisions(
-    repository: ListingRepository, listing: Listing, server: McpServer, history: Sequence[HistoryEntry]
-) -> tuple[Sequence[CardRevision], int | None]:
-    """The revisions of a server, oldest first, and when its registration was burned."""
-    if listing.pointers is not None:
-        time = listing.updated_time or listing.created_time
-        number = sum(1 for digest, _ in card_periods(listing.pointers) if digest) or 1
-        return [CardRevision(number, server, listing.state.card, time)] if time is not None else [], None
-    past = [entry for entry in reversed(history) if entry.time is not None]
-    burned_at = next((entry.time for entry in past if entry.event.kind.value == "burned"), None)
-    wins = list(enumerate((entry for entry in past if entry.event.kind in WINS and entry.event.card), 1))
-    read = compared(wins)
-    bodies = repository.cards({entry.event.card or b"" for _, entry in read} - {listing.state.card})
-    revisions = []
-    for number, entry in read:
+def _pointed(listing: Listing, pointers: PointerListing) -> Iterator[CardRevision]:
+    """The one revision of a server that is listed from pointers."""
+    time = listing.updated_time or listing.created_time
+    if time is not None and isinstance(listing.card, McpServer):
+        number = sum(1 for digest, _ in card_periods(pointers) if digest) or 1
+        yield CardRevision(number, listing.card, listing.state.card, time)
+
+
+def _revisions(listing: Listing, past: _Past) -> Iterator[CardRevision]:
+    """The revisions of a server, oldest first."""
+    current = listing.card
+    for number, entry in past.revisions:
         digest, event = entry.event.card or b"", entry.event
-        version = server if digest == listing.state.card else _server(bodies.get(digest), server.key)
-        if version is not None and entry.time is not None:
-            revisions.append(CardRevision(number, version, digest, entry.time, event.txid[::-1].hex(), entry.height))
-    return revisions, burned_at
+        key = current.key if isinstance(current, McpServer) else ""
+        server = current if digest == listing.state.card else past.cards.get(digest, {}).get(key)
+        if isinstance(server, McpServer) and entry.time is not None:
+            yield CardRevision(number, server, digest, entry.time, event.txid[::-1].hex(), entry.height)
 
 
-def _server(body: bytes | None, key: str) -> McpServer | None:
-    """The server with a key in an earlier card."""
-    config = cards.examine(body, Kind.TOOL).card if body is not None else None
+def _servers(body: bytes) -> dict[str, McpServer]:
+    """The servers in an earlier card by their keys; the first of several with one key."""
+    config = cards.examine(body, Kind.TOOL).card
     servers = config.servers if isinstance(config, ToolConfig) else ()
-    return next((server for server in servers if server.key == key), None)
+    return {server.key: server for server in reversed(servers)}

