@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 MAINTENANCE_SECONDS = 10.0
 """Seconds between two looks at tasks, deposits and withdrawals."""
 
+TRIM_SECONDS = 3_600.0
+FREE_SECONDS = 7 * 86_400
+"""How long a task that locked nothing can be read after its time."""
+
 RELAY: web.AppKey[Relay] = web.AppKey("relay", Relay)
 
 
@@ -51,8 +55,17 @@ def jobs(parts: Parts) -> list[PeriodicJob]:
     relay = parts.services.get(RELAY)
     if relay is None:
         return []
-    run = partial(_maintain, relay)
-    return [PeriodicJob(name="relay", run=run, every=MAINTENANCE_SECONDS, role=Role.SERVER)]
+    run, trim = partial(_maintain, relay), partial(_trim, relay)
+    return [
+        PeriodicJob(name="relay", run=run, every=MAINTENANCE_SECONDS, role=Role.SERVER),
+        PeriodicJob(name="old-relay-tasks", run=trim, every=TRIM_SECONDS, role=Role.SINGLE_SERVER),
+    ]
+
+
+async def _trim(relay: Relay) -> None:
+    """Delete old tasks that locked nothing."""
+    while await asyncio.to_thread(relay.tasks.trim, relay.now() - FREE_SECONDS):
+        continue
 
 
 async def _maintain(relay: Relay) -> None:

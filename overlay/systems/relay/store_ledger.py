@@ -6,10 +6,10 @@ is booked in it, which are written in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from sqlalchemy import BigInteger, Connection, Engine, Index, String, func, insert, select
+from sqlalchemy import BigInteger, Connection, Engine, Index, String, delete, exists, func, insert, select
 
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
@@ -74,6 +74,13 @@ def post(
         balance = connection.execute(moved).scalar_one()
         if amount < 0 and balance < 0 and account not in (CHAIN, may_owe):
             raise InsufficientFundsError(account, balance - amount, -amount)
+
+
+def forget(connection: Connection, kinds: Iterable[str], refs: Iterable[str]) -> None:
+    """Delete entries without postings, which moved nothing, in a transaction of `booking`."""
+    same = (ledger_entries.c.kind.in_(list(kinds)), ledger_entries.c.ref.in_(list(refs)))
+    posted = (ledger_postings.c.kind == ledger_entries.c.kind, ledger_postings.c.ref == ledger_entries.c.ref)
+    connection.execute(delete(ledger_entries).where(*same, ~exists().where(*posted)))
 
 
 def balance_of(connection: Connection, account: str) -> int:

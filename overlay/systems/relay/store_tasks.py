@@ -17,15 +17,16 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
+    delete,
     func,
     insert,
     select,
     update,
 )
 
-from indexer.store.queries import Queries, Row, count, is_storable, row_of, texts_of, upsert
+from indexer.store.queries import Queries, Row, batches, count, is_storable, row_of, texts_of, upsert
 from indexer.store.schema import keys, original_table, required
-from overlay.systems.relay.store_ledger import FEES, agent_account, booking, post
+from overlay.systems.relay.store_ledger import FEES, agent_account, booking, forget, post
 from parsers.claims.motebit.settlement import RelayTask, RelayTaskState
 from parsers.claims.motebit.trust_graph import TrustEdge
 
@@ -179,6 +180,19 @@ class RelayTasks(Queries):
                 amounts = {_lock(task): -task.locked, agent_account(task.submitted_by): task.locked}
                 post(connection, "expiry", task.id, now, amounts)
         return len(rows)
+
+    def trim(self, before: int, limit: int = 1_000) -> int:
+        """Delete tasks that ended before a time and locked nothing, with their receipts: they cost their submitter
+        nothing. Returns the number of these tasks."""
+        is_ended = relay_tasks.c.state.in_((RelayTaskState.SETTLED, RelayTaskState.EXPIRED))
+        with booking(self._engine) as connection:
+            old = select(relay_tasks.c.id).where(is_ended, relay_tasks.c.expires_at < before, relay_tasks.c.locked == 0)
+            ids = connection.execute(old.limit(limit)).scalars().all()
+            for some in batches(ids):
+                for column in (relay_task_requests.c.task, relay_settlements.c.task, relay_tasks.c.id):
+                    connection.execute(delete(column.table).where(column.in_(some)))
+                forget(connection, ("lock", "settlement", "expiry"), some)
+        return len(ids)
 
     def trust(self, agents: Collection[str]) -> dict[tuple[str, str], TrustEdge]:
         """At most MAX_EDGES edges among these agents, by submitter and worker."""

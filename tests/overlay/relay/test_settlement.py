@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from overlay.systems.relay.agent_registration import REGISTERED_SECONDS
+from overlay.systems.relay.store_ledger import agent_account
 from overlay.systems.relay.task_relay import RelayRefusedError
 from overlay.systems.relay.tasks import LOCK_SECONDS
 from parsers.claims.canonical_json import jcs, without
@@ -271,3 +272,23 @@ def test_of_fifty_submissions_of_a_receipt_one_settles(world: World) -> None:
     assert sorted(set(results)) == ["already_settled", "settled"]
     assert world.balances(ALICE, BOB, CAROL) == [9_000, 9_950, 950]
     world.check()
+
+
+def test_old_tasks_that_locked_nothing_are_deleted_and_all_others_stay(world: World) -> None:
+    paid = world.task(ALICE, BOB)
+    world.register(BOB, price=0)
+    settled, unanswered, pending = (world.task(ALICE, BOB) for _ in range(3))
+    world.settle(BOB, BOB, settled, BOB.receipt(relay_task_id=settled))
+    tasks, now = world.store.tasks, int(world.time)
+    assert tasks.trim(now + LOCK_SECONDS) == 0
+    world.time += LOCK_SECONDS
+    later = world.task(ALICE, BOB)
+    tasks.expire(int(world.time))
+    assert tasks.trim(int(world.time) + 1) == 3
+    assert [id_ for id_ in (paid, settled, unanswered, pending, later) if tasks.submitted(id_)] == [paid, later]
+    assert tasks.settlement(settled) is None
+    entries = world.store.ledger.entries_of(agent_account(ALICE.id), 10)
+    assert {row["ref"] for row in entries} >= {paid}
+    world.check()
+    tasks.expire(int(world.time) + LOCK_SECONDS)
+    assert tasks.trim(int(world.time) + LOCK_SECONDS + 1) == 1
