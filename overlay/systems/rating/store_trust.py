@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import product
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from indexer.store.database import writing
 from indexer.store.queries import Queries, Row, batches, insert_new
@@ -30,21 +30,17 @@ class TrustGraph(Queries):
         rows: list[Row] = []
         for some, others in product(list(batches(sorted(observers))), list(batches(sorted(workers)))):
             among = (trust_edges.c.observer.in_(some), trust_edges.c.worker.in_(others))
-            pair = (trust_edges.c.observer, trust_edges.c.worker)
-            rows += self._rows(select(trust_edges).where(*among).order_by(*pair).limit(MAX_EDGES - len(rows)))
-        return {EdgePair(row["observer"], row["worker"]): self._current(row) for row in rows}
-
-    def _current(self, row: Row) -> TrustEdge:
-        if row["submitted"] == row["computed"]:
-            return TrustEdge(row["level"], row["successes"], row["failures"])
-        pair = EdgePair(row["observer"], row["worker"])
-        trust_edge = fold(self._outcomes(pair))
-        same = (trust_edges.c.observer == pair.observer, trust_edges.c.worker == pair.worker)
-        later = (*same, trust_edges.c.computed < row["submitted"])
-        with writing(self._engine) as connection:
-            computed = update(trust_edges).where(*later).values(**trust_edge._asdict(), computed=row["submitted"])
-            connection.execute(computed)
-        return trust_edge
+            key = (trust_edges.c.observer, trust_edges.c.worker)
+            rows += self._rows(select(trust_edges).where(*among).order_by(*key).limit(MAX_EDGES - len(rows)))
+        by_pair = {EdgePair(row["observer"], row["worker"]): row for row in rows}
+        due = [pair for pair, row in by_pair.items() if row["submitted"] != row["computed"]]
+        computed = {pair: fold(self._outcomes(pair)) for pair in sorted(due)}  # two readers lock rows in one order
+        if computed:
+            with writing(self._engine) as connection:
+                for pair, trust_edge in computed.items():
+                    _store(connection, pair, trust_edge, by_pair[pair]["submitted"])
+        stored = {pair: TrustEdge(row["level"], row["successes"], row["failures"]) for pair, row in by_pair.items()}
+        return stored | computed
 
     def _outcomes(self, pair: EdgePair) -> list[TaskOutcome]:
         whose = receipts.c.is_proved if pair.observer == ANYBODY else receipts.c.counter_signer == pair.observer
@@ -70,3 +66,10 @@ class TrustGraph(Queries):
     def blocked(self) -> set[str]:
         """All blocked workers."""
         return set(self._scalars(select(blocked_workers.c.worker)))
+
+
+def _store(connection: Connection, pair: EdgePair, trust_edge: TrustEdge, submitted: int) -> None:
+    """Store an edge as computed from what was `submitted` by then."""
+    same = (trust_edges.c.observer == pair.observer, trust_edges.c.worker == pair.worker)
+    later = (*same, trust_edges.c.computed < submitted)
+    connection.execute(update(trust_edges).where(*later).values(**trust_edge._asdict(), computed=submitted))
