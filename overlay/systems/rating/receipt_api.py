@@ -20,7 +20,7 @@ from overlay.systems.rating import receipt_page
 from overlay.systems.rating.receipt_intake import BindRefusedError, PaymentProof, ReceiptIntake
 from overlay.systems.rating.receipt_json import ForeignPositionError
 from overlay.systems.rating.store_trust import TrustGraph
-from overlay.web.rendering import wants_json
+from overlay.web.rendering import html_answer, wants_json
 from parsers.claims.canonical_json import DocumentError, read
 
 MAX_BODY = 2 << 20
@@ -110,13 +110,8 @@ def _submit(intake: ReceiptIntake, data: bytes) -> dict[str, Any]:
             submitted.kind or "", submitted.document, listing=submitted.listing, bind=submitted.bind, payment=proof
         )
     except DocumentError as error:
-        usual = (
-            "/bind"
-            if isinstance(error, BindRefusedError)
-            else "/document"
-            if submitted.document is not None
-            else "/listing"
-        )
+        usual = "/listing" if submitted.document is None else "/document"
+        usual = "/bind" if isinstance(error, BindRefusedError) else usual
         raise _refused(error, _POINTERS.get(error.code, usual)) from None
     return accepted.as_json()
 
@@ -127,7 +122,9 @@ def _refused(error: DocumentError, pointer: str) -> BadRequestError:
 
 async def page(request: web.Request) -> web.Response:
     """The receipts behind a rating as a tree, with what each of them counts for, or the same as JSON."""
-    return await evidence(request) if wants_json(request) else await receipt_page.page(request, request.app.get(INTAKE))
+    if wants_json(request):
+        return await evidence(request)
+    return html_answer(await run_in(request, RECORDS, receipt_page.page, _intake(request), request.match_info["id"]))
 
 
 def bring(parts: Parts) -> Services:

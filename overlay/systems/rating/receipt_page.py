@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-from asyncio import to_thread
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from aiohttp import web
-
-from overlay.api.problems import NotFoundError
-from overlay.listings.lookup import ListingNotFoundError
 from overlay.systems.rating.receipt_intake import ReceiptIntake
-from overlay.web.rendering import html_answer, problem_page, render, render_within
+from overlay.web.rendering import render, render_within
 from parsers.claims.canonical_json import jcs
 
 MAX_DOCUMENTS, MAX_NODES = 25, 64
@@ -50,18 +45,9 @@ class ShownDocument(NamedTuple):
     root: ReceiptLine
 
 
-async def page(request: web.Request, intake: ReceiptIntake | None) -> web.Response:
-    """The receipts behind a rating as a tree, with what each of them counts for."""
-    if intake is None:
-        return problem_page(NotFoundError("this server stores no receipts"))
-    try:
-        return html_answer(await to_thread(_page, intake, request.match_info["id"]))
-    except ListingNotFoundError as error:
-        return problem_page(NotFoundError(str(error)))
-
-
-def _page(intake: ReceiptIntake, text: str) -> bytes:
-    """The page of an id. Raises ListingNotFoundError."""
+def page(intake: ReceiptIntake, text: str) -> bytes:
+    """The receipts behind the rating of the agent with an id, as a tree with what each of them counts for. Raises
+    ListingNotFoundError."""
     answer = intake.reader.receipts_json(text)
     values = {"answer": answer, "documents": list(_documents(intake, answer["records"])), "reasons": REASONS}
     return render_within(lambda measure: render("receipts.html", m=measure, **values))
