@@ -18,7 +18,7 @@ from indexer.retries import Backoff
 from indexer.store import DATABASE_ERRORS
 from overlay.jobs import PeriodicJob, Role
 from overlay.systems.webhooks.matcher import WebhookMatcher
-from overlay.systems.webhooks.store import StoredWebhook, StoredWebhooks
+from overlay.systems.webhooks.store import StoredWebhooks
 from overlay.systems.webhooks.targets import Targets
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,6 @@ WORKERS, PER_DOMAIN = 32, 2
 
 POLL_SECONDS = 1.0
 TRIM_SECONDS = 3_600.0
-_DUE = 1_000
 
 
 Run = Callable[[], Awaitable[float | None]]
@@ -90,12 +89,24 @@ class DeliveryLoop:
 
     async def start(self) -> None:
         """Start the due deliveries, up to the limits."""
-        now = self._clock()
-        for subscription in await asyncio.to_thread(self._subscriptions.due, int(now), _DUE, [*self._sending]):
-            domain = registrable(urlsplit(subscription.url).hostname or "")
-            if len(self._sending) < WORKERS and self._domains[domain] < PER_DOMAIN:
-                self._domains[domain] += 1
-                self._sending[subscription.id] = asyncio.create_task(self._send(subscription, domain))
+        if len(self._sending) >= WORKERS:
+            return
+        for id_, domain in await asyncio.to_thread(self._startable, set(self._sending), self._domains.copy()):
+            self._domains[domain] += 1
+            self._sending[id_] = asyncio.create_task(self._send(id_, domain))
+
+    def _startable(self, sending: set[str], domains: Counter[str]) -> list[tuple[str, str]]:
+        """The subscriptions, with the domains of their targets, to which deliveries may start beside those under way:
+        of all that are due, as those of one domain must not hide the others."""
+        chosen: list[tuple[str, str]] = []
+        for id_, url in self._subscriptions.due(int(self._clock())).items():
+            domain = registrable(urlsplit(url).hostname or "")
+            if id_ not in sending and domains[domain] < PER_DOMAIN:
+                domains[domain] += 1
+                chosen.append((id_, domain))
+                if len(sending) + len(chosen) == WORKERS:
+                    break
+        return chosen
 
     async def settle(self) -> None:
         """Wait for all deliveries under way."""
@@ -110,15 +121,18 @@ class DeliveryLoop:
         for _, task in finished:
             task.result()
 
-    async def _send(self, subscription: StoredWebhook, domain: str) -> None:
+    async def _send(self, id_: str, domain: str) -> None:
         try:
-            await self._deliver(subscription)
+            await self._deliver(id_)
         finally:
             self._domains -= Counter({domain: 1})
 
-    async def _deliver(self, subscription: StoredWebhook) -> None:
+    async def _deliver(self, id_: str) -> None:
         """Send the oldest waiting delivery of a subscription, and store the outcome."""
-        subscriptions, id_, began = self._subscriptions, subscription.id, int(self._clock())
+        subscriptions, began = self._subscriptions, int(self._clock())
+        subscription = await asyncio.to_thread(subscriptions.get, id_)
+        if subscription is None:
+            return  # it was deleted meanwhile
         delivery = await asyncio.to_thread(subscriptions.oldest_waiting, id_)
         if delivery is None or delivery.body is None:
             await asyncio.to_thread(subscriptions.skip, id_, began)

@@ -194,12 +194,11 @@ class StoredWebhooks(Queries):
 
     # -- delivering
 
-    def due(self, now: int, limit: int, leaving_out: Iterable[str] = ()) -> list[StoredWebhook]:
-        """At most `limit` subscriptions with a delivery to send now, the longest due first."""
-        skipped = set(leaving_out)
-        statement = select(subscriptions).where(subscriptions.c.next_at <= now, subscriptions.c.ended_at.is_(None))
-        rows = self._rows(statement.order_by(subscriptions.c.next_at).limit(limit + len(skipped)))
-        return [StoredWebhook(**row) for row in rows if row["id"] not in skipped][:limit]
+    def due(self, now: int) -> dict[str, str]:
+        """The URLs of all subscriptions with a delivery to send now, by id, the longest due first."""
+        statement = select(subscriptions.c.id, subscriptions.c.url).order_by(subscriptions.c.next_at)
+        is_due = (subscriptions.c.next_at <= now, subscriptions.c.ended_at.is_(None))
+        return {row["id"]: row["url"] for row in self._rows(statement.where(*is_due))}
 
     def oldest_waiting(self, id_: str) -> Delivery | None:
         """The delivery of a subscription to send next, None when none waits."""

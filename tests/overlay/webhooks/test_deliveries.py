@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from cryptography.exceptions import InvalidSignature
+from sqlalchemy import insert
 
+from indexer.store import connect
+from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
 from indexer.store.process_lock import ProcessLock
-from overlay.systems.webhooks.delivery_loop import BACKOFF, GIVE_UP_SECONDS
+from indexer.store.queries import row_of
+from overlay.systems.webhooks.delivery_loop import BACKOFF, GIVE_UP_SECONDS, PER_DOMAIN, DeliveryLoop
 from overlay.systems.webhooks.matcher import MAX_CHANGES
-from overlay.systems.webhooks.store import MAX_LOG, MAX_REPORTED, MAX_WAITING, ListingReport, NewDelivery
+from overlay.systems.webhooks.store import (
+    MAX_LOG,
+    MAX_REPORTED,
+    MAX_WAITING,
+    ListingReport,
+    NewDelivery,
+    StoredWebhook,
+    StoredWebhooks,
+    subscriptions,
+)
 from tests.chainkit import agent
 from tests.databases import database_url, postgresql
 from tests.overlay.webhooks.webhook_registry import IDENTITY, Target, WebhookRegistry, registry, target, verify
@@ -314,3 +328,27 @@ async def test_a_deleted_subscription_gets_nothing_more(registry: WebhookRegistr
     assert target.messages == []
     assert registry.subscriptions.log(id_) == []
     assert registry.subscriptions.reports(["x"]) == {}
+
+
+async def test_a_thousand_due_deliveries_to_one_domain_do_not_hide_another(tmp_path: Path) -> None:
+    engine = connect(f"sqlite:///{tmp_path}/a.db")
+    hosts = [*(f"h{number}.slow.example" for number in range(1_100)), "other.example"]
+    rows = [
+        row_of(
+            StoredWebhook(
+                id=host, client=host, url=f"https://{host}/in", search="q=a", base="", secret_sha256=b"",
+                created_at=1, next_at=number,
+            )
+        )
+        for number, host in enumerate(hosts)
+    ]  # fmt: skip
+    with writing(engine) as connection:
+        connection.execute(insert(subscriptions), rows)
+    stored = StoredWebhooks(engine)
+    loop = DeliveryLoop(stored, cast("Any", None), cast("Any", None), clock=lambda: 2_000.0)
+    assert list(stored.due(2_000)) == hosts
+    await loop.start()
+    await loop.settle()
+    assert "other.example" not in stored.due(2_000)
+    assert len(stored.due(2_000)) == 1_100 - PER_DOMAIN
+    engine.dispose()
