@@ -100,6 +100,11 @@ class FetchError(Exception):
         super().__init__(self.refusal.sentence)
         self.retry_after = retry_after
 
+    @property
+    def wait_seconds(self) -> int:
+        """Whole seconds after which another try makes sense."""
+        return int(self.retry_after or 0) + 1
+
 
 def shown(text: str, most: int = 200) -> str:
     """Untrusted text for a detail: ASCII, escaped, at most `most` characters of it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
@@ -36,6 +37,11 @@ def base_url(request: web.Request) -> str:
     if is_local_url(f"//{host}") and any(name in request.headers for name in _FORWARDED):
         return ""
     return f"{scheme}://{host}"
+
+
+def listing_url(base: str, id_: str) -> str:
+    """The URL of a listing in the API."""
+    return f"{base}/v1/listings/{quote(id_, safe='')}"
 
 
 def request_url(request: web.Request) -> str:

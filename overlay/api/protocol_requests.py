@@ -3,7 +3,7 @@ executors and errors are those of the API."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,10 +13,11 @@ from aiohttp import web
 from overlay.api import search_answer
 from overlay.api.answers import SERVICES
 from overlay.api.executors import READ_EXECUTOR, RECORDS, run_in
-from overlay.api.problems import ProblemError
+from overlay.api.problems import ProblemError, bad_request
 from overlay.api.search_api import cursor, find_hits
 from overlay.api.search_request import SearchRequest, from_pairs
 from overlay.api.services import AppServices
+from overlay.api.values import json_texts, shown
 from overlay.duplicates.duplicate_status import listing_with_duplicates
 from overlay.engines import IndexPosition
 from overlay.listings import lookup
@@ -82,6 +83,16 @@ def cursor_after(page: FoundPage, count: int) -> str | None:
     """The cursor of a page that ends after `count` of the hits of this one."""
     search = page.search._replace(query=page.search.query._replace(limit=count))
     return search_answer.next_cursor(search, replace(page.hits, hits=page.hits.hits[:count]), page.state)
+
+
+def json_pairs(members: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
+    """The members of a JSON object, which is at the JSON Pointer `where`, as parameters of a search. Raises
+    BadRequestError for a value that is none of text, number, boolean, null, and list of these."""
+    for name, value in members.items():
+        if any(isinstance(single, dict | list) for single in (value if isinstance(value, list) else [value])):
+            detail = f"{shown(name)} is a text, a number, or a list"
+            raise bad_request("wrong-type", detail, pointer=f"{where}/{name[:100]}")
+    return [(name, text) for name, value in members.items() for text in json_texts(value)]
 
 
 async def get(request: web.Request, id_: str) -> dict[str, Any]:

@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
-from urllib.parse import quote
 from uuid import uuid4
 
 from aiohttp import web
 
-from overlay.api.base_url import base_url
+from overlay.api.base_url import base_url, listing_url
 from overlay.api.parameters import ONLY_OVER_HTTP
 from overlay.api.problems import BadRequestError, Fault
 from overlay.api.protocol_requests import FoundPage, find
@@ -201,4 +200,4 @@ def _data(page: FoundPage, base: str) -> dict[str, Any]:
 
 def _shown(item: dict[str, Any], base: str) -> dict[str, Any]:
     shown = {name: item[name] for name in ITEM_MEMBERS if name in item}
-    return shown | {"listingUrl": f"{base}/v1/listings/{quote(item['id'], safe='')}"}
+    return shown | {"listingUrl": listing_url(base, item["id"])}

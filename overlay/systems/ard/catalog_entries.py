@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
+from overlay.api.base_url import listing_url
 from overlay.text.compact_json import encode
 from parsers.cards import encoded_key, split_id
 
@@ -65,7 +66,7 @@ def entry(base: str, item: dict[str, Any], note: Mapping[str, str]) -> dict[str,
         "identifier": identifier(base, item["id"]),
         "displayName": item["name"] or item["id"],
         "type": MEDIA_TYPES[item["type"]],
-        "url": f"{base}/v1/listings/{quote(item['id'], safe='')}/card",
+        "url": f"{listing_url(base, item['id'])}/card",
         "description": item["description"],
         "tags": item["tags"],
         "capabilities": [skill["id"] for skill in skills],
@@ -112,7 +113,7 @@ def _trust(base: str, item: dict[str, Any]) -> dict[str, Any]:
         "provenance": [{"relation": "publishedFrom", "sourceId": source, "sourceDigest": digest}],
     }
     if item["status"] == "live" and item["integrity"] == "inscribed":
-        uri = f"{base}/v1/listings/{quote(split_id(item['id'])[0], safe='')}/proof"
+        uri = f"{listing_url(base, split_id(item['id'])[0])}/proof"
         members["attestations"] = [{"type": "SPV", "uri": uri, "mediaType": "application/json"}]
     return members
 

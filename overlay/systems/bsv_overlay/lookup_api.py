@@ -4,7 +4,7 @@ outputs where the satoshis are now."""
 from __future__ import annotations
 
 from asyncio import to_thread
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from overlay.api.parameters import parameter
 from overlay.api.problems import bad_request
 from overlay.api.request_bodies import OpenBody, body_schemas, read
 from overlay.api.routes import BINARY, JSON
-from overlay.api.values import json_texts, shown
+from overlay.api.values import shown
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.listings.repository import ListingRepository
 from overlay.systems.bsv_overlay.express_routes import express_route
@@ -78,7 +78,7 @@ async def find_outputs(request: web.Request, query: Any, room: int) -> RegistryO
     if query.keys() & set(_DIRECT):
         items = await _direct(request, query)
         return await _proved(request, items, len(items), None, room)
-    pairs = list(_pairs(query))
+    pairs = protocol_requests.json_pairs(query, "/query")
     chains = request.app[SERVICES].chains()
     bsv_chains = [name for name, caip2 in chains.items() if caip2.startswith(CHAIN_PREFIX)]
     if not bsv_chains:
@@ -108,16 +108,6 @@ async def _direct(request: web.Request, query: Mapping[str, Any]) -> list[dict[s
         with suppress(ListingNotFoundError):
             items.append(await protocol_requests.get(request, id_))
     return items
-
-
-def _pairs(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Search parameters as pairs."""
-    for name, value in query.items():
-        if any(isinstance(single, dict | list) for single in (value if isinstance(value, list) else [value])):
-            raise bad_request(
-                "wrong-type", f"{shown(name)} is a text, a number, or a list", pointer=f"/query/{name[:100]}"
-            )
-        yield from ((name, text) for text in json_texts(value))
 
 
 async def _proved(

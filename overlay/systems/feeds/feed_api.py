@@ -25,7 +25,7 @@ from aiohttp import hdrs, web
 from overlay.answers.items import STATUSES
 from overlay.api import values
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, not_modified, unchanged, weak_etag
-from overlay.api.base_url import base_url
+from overlay.api.base_url import base_url, listing_url
 from overlay.api.parameters import ONLY_OVER_HTTP, SEARCH, optional, pairs, read, table
 from overlay.api.problems import BadRequestError
 from overlay.api.protocol_requests import FoundPage, find
@@ -192,7 +192,6 @@ class FeedEntry(NamedTuple):
 
 
 def _entry(base: str, item: dict[str, Any]) -> FeedEntry:
-    name, path = quote(item["id"], safe=""), "listings"
     text = _text(item["description"])
     return FeedEntry(
         id=entry_id(item["id"]),
@@ -201,8 +200,8 @@ def _entry(base: str, item: dict[str, Any]) -> FeedEntry:
         text=text,
         tags=tuple(dict.fromkeys(filter(None, (_text(tag) for tag in item["tags"])))),
         updated=item["timestamp"],
-        page_url=f"{base}/{path}/{name}",
-        json_url=f"{base}/v1/{path}/{name}",
+        page_url=f"{base}/listings/{quote(item['id'], safe='')}",
+        json_url=listing_url(base, item["id"]),
     )
 
 

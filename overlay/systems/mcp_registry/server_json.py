@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from overlay.answers.record import as_json
+from overlay.api.base_url import listing_url
 from overlay.listings.item_json import item_domain, offer_json, warning_json
 from overlay.systems.mcp_registry.official_rules import MAX_PUBLISHER, is_local, is_url, is_version, size
 from overlay.systems.mcp_registry.placeholders import header, is_secret, read_template
@@ -99,7 +100,7 @@ def _inscription(base: str, version: ServerVersion) -> dict[str, Any]:
     listing = version.listing
     members: dict[str, Any] = {
         "id": listing.id,
-        "url": f"{base}/v1/listings/{quote(listing.id, safe='')}",
+        "url": listing_url(base, listing.id),
         "chain": listing.caip2,
         "origin": listing.state.id if listing.pointers is None else None,
         "txid": version.txid,

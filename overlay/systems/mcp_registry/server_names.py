@@ -16,13 +16,15 @@ from overlay.listings import lookup
 from overlay.listings.listing import Listing
 from overlay.listings.repository import ListingRepository
 from overlay.systems.mcp_registry.official_rules import name_part
-from overlay.systems.mcp_registry.tool_queries import tools_with_prefixes
-from parsers.cards import McpServer
+from parsers.cards import Kind, McpServer
 
 NAMESPACE = "network.a2b."
 MAX_NAME, MAX_SLUG = 200, 80
 SHORT = 12
 """Hex digits of a txid in a name."""
+
+MOST_ALIKE = 16
+"""Tools with ids that begin alike that are compared, at most."""
 
 _OUTPOINT = re.compile(r"([0-9a-f]{64})_([0-9]{1,10})")
 _LABEL = re.compile(rf"([0-9a-f]{{{SHORT},64}})(?:\.([0-9]{{1,10}}))?")
@@ -69,7 +71,8 @@ def slug(listing: Listing) -> str:
 def oldest(repository: ListingRepository, labels: Iterable[str]) -> dict[str, str]:
     """The oldest tools in a block by label: a label like `0123456789ab.1` abbreviates the outpoint."""
     parsed = {label: parts for label in labels if (parts := _LABEL.fullmatch(label))}
-    tools = tools_with_prefixes(repository.store, (parts[1] for parts in parsed.values()))
+    prefixes = (parts[1] for parts in parsed.values())
+    tools = repository.store.history.with_prefixes(prefixes, Kind.TOOL, MOST_ALIKE)
     first = {}
     for label, parts in parsed.items():
         ending = f"_{parts[2] or 0}"

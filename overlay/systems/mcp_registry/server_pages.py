@@ -10,6 +10,8 @@ from typing import NamedTuple
 from aiohttp import web
 
 from indexer.spill import pieces
+from indexer.store import Store
+from indexer.store.rows import event_position
 from overlay.api.answers import SERVICES
 from overlay.api.executors import RECORDS, run_in
 from overlay.api.problems import bad_request
@@ -20,8 +22,8 @@ from overlay.listings.ids import parse_id
 from overlay.listings.repository import ListingRepository
 from overlay.systems.mcp_registry.server_names import NAMESPACE, listings_named
 from overlay.systems.mcp_registry.server_versions import ServerVersion, compared, versions
-from overlay.systems.mcp_registry.tool_queries import burned_tools
 from overlay.text.timestamps import timestamp
+from parsers.cards import Kind
 
 _CURSOR = re.compile(
     r"(?:burned\.(?P<place>[0-9]{1,18})\.(?P<chain>[^~]{0,200})|(?P<search>[^~]*))(?:~(?P<skip>[0-9]{1,3}))?"
@@ -30,6 +32,9 @@ _CURSOR = re.compile(
 
 READ_TOGETHER = 16
 """Servers read with their histories in one statement."""
+
+BACKWARDS = 4 * 3_600
+"""Seconds by which a block's time may be before that of an earlier block, at most: twice what nodes accept."""
 
 CARD_BYTES, PAGE_BYTES = 32 << 20, 256 << 20
 """Bytes of cards of the registrations that are read together, besides the last one; and of those of a page, which ends
@@ -130,13 +135,30 @@ def _of_tools(repository: ListingRepository, query: ServerQuery, start: PageCurs
 def _burned(repository: ListingRepository, query: ServerQuery, start: PageCursor, limit: int) -> ServerPage:
     """A page of tools that were burned since a time, in the order of chains and blocks."""
     after = start.burned or ("", 0)
-    tools = burned_tools(repository.store, query.since or 0, after, limit + 1)
+    tools = _burned_tools(repository.store, query.since or 0, after, limit + 1)
     positions = [after, *(position for _, position in tools)]
     ids = [id_ for id_, _ in tools[:limit]]
     rows, cut = fill(limit, start.skip, len(ids), wanted_versions(repository, ids, query))
     if cut is not None:
         return ServerPage(rows, PageCursor(burned=positions[cut[0]], skip=cut[1]))
     return ServerPage(rows, PageCursor(burned=positions[limit]) if len(tools) > limit else None)
+
+
+def _burned_tools(source: Store, since: int, after: tuple[str, int], limit: int) -> list[tuple[str, tuple[str, int]]]:
+    """The tools that were burned at or after a time (seconds since 1970) and the positions of these events, which
+    are a chain and a place; in this order, from the first position after `after` on."""
+    first_places = {
+        chain: event_position(source.blocks.height_at(chain, 1000 * (since - BACKWARDS)) or 0)
+        for chain in source.chains()
+        if chain >= after[0]
+    }
+    if after[0] in first_places:
+        first_places[after[0]] = max(first_places[after[0]], after[1] + 1)
+    return [
+        (past.event.state.id, (past.chain, event_position(past.height, past.event.position)))
+        for past in source.history.burned(Kind.TOOL, since, first_places, limit)
+        if past.event.state is not None
+    ]
 
 
 def _by_name(repository: ListingRepository, query: ServerQuery) -> ServerPage:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote
 
+from overlay.api.base_url import listing_url
 from overlay.api.identity_key import IdentityKey
 from parsers.claims.canonical_json import jcs
 from parsers.claims.motebit.identifiers import HEX_SUITE, binding, sovereign_id
@@ -32,7 +32,7 @@ def agent(base: str, item: dict[str, Any], relay: str) -> dict[str, Any]:
         "description": item["description"],
         "metadata": {"name": item["name"], "description": item["description"]},
         "identity": level(item),
-        "listing": f"{base}/v1/listings/{quote(item['id'], safe='')}",
+        "listing": listing_url(base, item["id"]),
         "hop_distance": 0,
     }
     if identity and "handshake" in identity:

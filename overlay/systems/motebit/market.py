@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from asyncio import to_thread
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiohttp import web
@@ -15,9 +16,8 @@ from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.protocol_requests import find
 from overlay.api.shared_services import AGENT_RELAY, TRUST
 from overlay.api.signed_requests import signed_request
-from parsers.claims.canonical_json import DocumentError, from_base64url
-from parsers.claims.canonical_json import read as read_json
-from parsers.claims.motebit.bearer_token import MAX_BYTES, check_bound, verify_token
+from parsers.claims.canonical_json import DocumentError
+from parsers.claims.motebit.bearer_token import MAX_BYTES, PREFIX, check_bound, stated_identity, verify_token
 from parsers.claims.motebit.identifiers import CLAIMED, VERIFIED, binding, canonical_id, capability_fact, id_fact
 from parsers.claims.motebit.route_ranking import LATENCY_MS, PathWeight, RankedRoute, RouteCandidate, rank
 from parsers.claims.motebit.settlement import MAX_PRICE
@@ -28,24 +28,17 @@ if TYPE_CHECKING:
 
 AUDIENCE = "market:query"
 MAX_CANDIDATES = 200
-"""The order of ranked agents: first those with an identity file served by their host, then those registered with the
+"""Agents that are ranked: first those with an identity file served by their host, then those registered with the
 relay."""
 
-_PREFIX = "Bearer motebit:"
-
-
-def _limit(text: str) -> int:
-    return values.clamped(text, 1, MAX_LIMIT)
-
-
-def _budget(text: str) -> int:
-    return values.clamped(text, 0, MAX_PRICE)
-
+_budget = partial(values.clamped, low=0, high=MAX_PRICE)
+limited = partial(values.clamped, low=1, high=MAX_LIMIT)
+"""The number of entries in a text, cut to those of a page."""
 
 PARAMETERS = table(
     parameter("capability", "The exact id of a capability (skill).", required=True),
     parameter("max_budget", "What a task may cost, in satoshis.", _budget, type="number"),
-    parameter("limit", f"Candidates: 20; numbers outside 1 to {MAX_LIMIT} are clamped.", _limit, type="number"),
+    parameter("limit", f"Candidates: 20; numbers outside 1 to {MAX_LIMIT} are clamped.", limited, type="number"),
 )
 
 
@@ -172,15 +165,15 @@ async def _observer(request: web.Request) -> _Observer:
     if not signed.authorization:
         return _Observer(ANYBODY, "")
     try:
-        if not signed.authorization.startswith(_PREFIX):
-            raise DocumentError("malformed", f"send {_PREFIX}TOKEN, or nothing")
-        token = signed.authorization.removeprefix(_PREFIX)
-        payload = read_json(from_base64url(token.partition(".")[0]).data, max_bytes=MAX_BYTES)
-        mid = str(payload.get("mid")) if isinstance(payload, dict) else ""
-        keys = await _keys(request, mid)
+        if not signed.authorization.startswith(PREFIX):
+            raise DocumentError("malformed", f"send {PREFIX}TOKEN, or nothing")
+        mid = stated_identity(signed.authorization)
+        keys = await _keys(request, mid) if mid else {}
+        token = signed.authorization.removeprefix(PREFIX)
         verdict = verify_token(token, keys, time.time() * 1_000, audience=AUDIENCE)
         if verdict.error:
             raise DocumentError(verdict.error, verdict.detail)
+        payload = verdict.members["payload"]
         if not check_bound(payload, signed, time.time() * 1_000) and (relay := request.app.get(AGENT_RELAY)):
             await to_thread(relay.use, payload)
     except DocumentError as error:

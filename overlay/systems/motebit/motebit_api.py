@@ -24,25 +24,14 @@ from overlay.text.compact_json import encode
 from parsers.cards.identity_statement import MAX_ID
 from parsers.claims.motebit.identifiers import CLAIMED, NONE, VERIFIED, canonical_id, capability_fact, id_fact
 
-_EVERYTHING = "all"
-
-
-def _limit(text: str) -> int:
-    return values.clamped(text, 1, MAX_LIMIT)
-
-
-def _include(text: str) -> str:
-    if text != _EVERYTHING:
-        raise values.ValueRefusedError("unknown-value", f"{values.shown(text)} is not {_EVERYTHING}")
-    return text
-
+_everything = partial(values.one_of, allowed=("all",))
 
 _DISCOVER = table(
     parameter("capability", "The exact id of a capability (skill)."),
     parameter("motebit_id", "The identity of an agent."),
-    parameter("limit", f"Agents: 20; numbers outside 1 to {MAX_LIMIT} are clamped.", _limit, type="number"),
+    parameter("limit", f"Agents: 20; numbers outside 1 to {MAX_LIMIT} are clamped.", market.limited, type="number"),
     parameter(
-        "include", "`all`, which a relay takes for silent agents; here none is left out.", _include, enum=["all"]
+        "include", "`all`, which a relay takes for silent agents; here none is left out.", _everything, enum=["all"]
     ),
     parameter("unverified", "`true`: also agents without a Motebit identity.", values.truth, type="boolean"),
 )

@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
 def motebit_token(args: Namespace) -> int:
     """Print `Bearer motebit:TOKEN`."""
     from parsers.claims import ed25519
-    from parsers.claims.motebit.bearer_token import canonical_host, sign_token
+    from parsers.claims.motebit.bearer_token import PREFIX, canonical_host, sign_token
     from parsers.claims.motebit.identifiers import sovereign_id
 
     host = canonical_host(urlsplit(args.url).netloc)
@@ -50,5 +50,5 @@ def motebit_token(args: Namespace) -> int:
         "exp": now + SECONDS * 1_000, "jti": secrets.token_urlsafe(16), "host": host,
         "bodySha256": sha256(args.body.read_bytes() if args.body else b"").hexdigest(),
     }  # fmt: skip
-    say(f"Bearer motebit:{sign_token(seed, payload)}")
+    say(f"{PREFIX}{sign_token(seed, payload)}")
     return 0

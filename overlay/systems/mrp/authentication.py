@@ -19,8 +19,7 @@ from overlay.api.answers import SERVICES
 from overlay.api.base_url import base_url
 from overlay.api.request_context import CONTEXT
 from overlay.systems.mrp.envelopes import Envelope, MrpError, keys, service_id
-from overlay.systems.mrp.mrp_manifests import MrpRegistry
-from overlay.systems.mrp.provider_registry import MRP
+from overlay.systems.mrp.provider_registry import MRP, MrpRegistry
 from parsers.claims.canonical_json import DocumentError
 from parsers.claims.mrp.signed_envelope import (
     AUTH,

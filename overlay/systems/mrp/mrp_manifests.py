@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
 from hmac import compare_digest
 
 from indexer.fetcher.connections import Admit
@@ -16,8 +14,6 @@ from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Priority
 from indexer.store import Store, Writer
 from indexer.store.checks import CheckKind
-from indexer.store.nonces import Nonces
-from overlay.systems.mrp.issuer_keys import IssuerKeys
 from overlay.systems.mrp.store import MrpChallenge, MrpProviders
 from parsers.claims.canonical_json import DocumentError
 from parsers.claims.mrp.provider_manifest import ProviderManifest, read_manifest
@@ -27,17 +23,6 @@ CHALLENGE_PATH = "/.well-known/mrp-registry-challenge/"
 
 class ChallengeFailedError(Exception):
     """A host serves no challenge, or no manifest; the message gives the fault."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MrpRegistry:
-    """What the routes of MRP need: stored challenges and providers, requests to hosts, the keys of issuers, and the
-    nonces that were used (opened by the first call, which may write)."""
-
-    providers: MrpProviders
-    visits: OnDemandFetcher
-    issuer_keys: IssuerKeys
-    nonces: Callable[[], Nonces]
 
 
 async def challenge_url(visits: OnDemandFetcher, challenge: MrpChallenge) -> str:

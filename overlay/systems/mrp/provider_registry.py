@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 
 from aiohttp import web
 
+from indexer.fetcher.on_demand import OnDemandFetcher
+from indexer.store.nonces import Nonces
 from overlay.api.systems import Parts, Services
-from overlay.systems.mrp.mrp_manifests import MrpRegistry
+from overlay.systems.mrp.issuer_keys import IssuerKeys
+from overlay.systems.mrp.store import MrpProviders
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MrpRegistry:
+    """What the routes of MRP need: stored challenges and providers, requests to hosts, the keys of issuers, and the
+    nonces that were used (opened by the first call, which may write)."""
+
+    providers: MrpProviders
+    visits: OnDemandFetcher
+    issuer_keys: IssuerKeys
+    nonces: Callable[[], Nonces]
+
 
 MRP: web.AppKey[MrpRegistry] = web.AppKey("MRP registry", MrpRegistry)
 
 
 def bring(parts: Parts) -> Services:
     """The registry, where requests are sent to hosts."""
-    from indexer.store.nonces import Nonces
-    from overlay.systems.mrp.issuer_keys import IssuerKeys
-    from overlay.systems.mrp.store import MrpProviders
-
     if parts.visits is None:
         return {}
     registry = MrpRegistry(

@@ -25,8 +25,8 @@ from overlay.api.request_bodies import OpenBody, body_schemas, read_strictly
 from overlay.api.request_context import CONTEXT
 from overlay.systems.mrp import exchanges, route_offers
 from overlay.systems.mrp.envelopes import VERSION, MrpError
-from overlay.systems.mrp.mrp_manifests import CHALLENGE_PATH, ChallengeFailedError, MrpRegistry, challenge_url, meet
-from overlay.systems.mrp.provider_registry import MRP
+from overlay.systems.mrp.mrp_manifests import CHALLENGE_PATH, ChallengeFailedError, challenge_url, meet
+from overlay.systems.mrp.provider_registry import MRP, MrpRegistry
 from overlay.systems.mrp.route_offers import provider_entry
 from overlay.systems.mrp.store import CHALLENGE_DURATION, MrpChallenge, MrpProvider, TooManyProvidersError
 from overlay.text.timestamps import timestamp
@@ -90,7 +90,7 @@ async def verify(request: web.Request) -> web.Response:
         url = await challenge_url(registry.visits, challenge)
         raise MrpError("MRP_INVALID_REQUEST", str(error), challenge_url=url, expected=challenge.expected) from None
     except FetchError as error:
-        wait = {"Retry-After": str(int(error.retry_after or 0) + 1)}
+        wait = {"Retry-After": str(error.wait_seconds)}
         raise ProblemError(429, str(error), headers=wait) from None
     except TooManyProvidersError as error:
         raise ProblemError(429, str(error), headers=_AGAIN) from None
@@ -108,18 +108,14 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def providers(
+async def _providers(
     request: web.Request, limit: int, after: str, capability: str | None, policy: str | None
 ) -> list[MrpProvider]:
     """At most `limit` listed providers after a manifest URL; none where the server verifies none."""
     registry = request.app.get(MRP)
     if registry is None or not (capability or "").isprintable():
         return []
-
-    def page() -> list[MrpProvider]:
-        return registry.providers.page(_now(), limit, after, capability=capability, policy=policy)
-
-    return await to_thread(page)
+    return await to_thread(registry.providers.page, _now(), limit, after, capability=capability, policy=policy)
 
 
 REGISTRATION_SCHEMAS: dict[str, Any] = {
@@ -145,7 +141,7 @@ async def page(request: web.Request, arguments: Mapping[str, Any]) -> tuple[list
     limit = min(max(limit, 1), MAX_PAGE)
     mark = base64url_text(sha256(f"{capability!a} {policy!a}".encode()).digest()[:8])
     after, cursor = _read(arguments.get("cursor", f"{mark}.."), mark)
-    entries = [] if after is None else await providers(request, limit + 1, after, capability, policy)
+    entries = [] if after is None else await _providers(request, limit + 1, after, capability, policy)
     listed: list[dict[str, Any]] = []
     following = None
     if policy is None and cursor is not None:

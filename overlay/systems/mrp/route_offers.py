@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from overlay.api.base_url import listing_url
 from overlay.systems.mrp.store import MrpProvider
 from overlay.text.timestamps import timestamp
 from parsers.local_hosts import shared_url
@@ -153,7 +154,7 @@ def entry(base: str, item: dict[str, Any], capability: str | None = None) -> dic
         "proofs": shown,
         "trust": trust,
         "metadata": {name: item[name] for name in ("type", "status", "chain", "warnings")}
-        | {"url": shared_url(item["url"]), "listing": f"{base}/v1/listings/{quote(item['id'], safe='')}"},
+        | {"url": shared_url(item["url"]), "listing": listing_url(base, item["id"])},
     }
 
 

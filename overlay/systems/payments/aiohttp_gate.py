@@ -16,7 +16,8 @@ Middleware = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
 PAID_CONFIG: web.RequestKey[str] = web.RequestKey("a2b.config", str)
 """Member of the request that the handler gets: the id of the price that was paid, "" where none was."""
 
-_OWN_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "date", "server"})
+_CONNECTION_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "date", "server"})
+"""What aiohttp itself adds to a response."""
 
 
 def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware:
@@ -46,9 +47,10 @@ def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware
                 response = await handler(request)
             except web.HTTPException as error:
                 response = error
-            if not isinstance(response, web.Response) or not isinstance(response.body, (bytes, type(None))):
+            withheld = withheld_answer(response)
+            if withheld is None:
                 raise TypeError(f"a paid answer on {request.path} is streamed: it could not be withheld")
-            return GateAnswer(response.status, _headers(response.headers), response.body or b"")
+            return withheld
 
         body = await request.read()
         if is_preflight(request.method, request.headers, body):
@@ -56,10 +58,20 @@ def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware
         answer = await gate.answer(
             request.headers, body, work, url=str(request.url), skill=paths[path], delivery=delivery
         )
-        return web.Response(status=answer.status, headers=list(answer.headers), body=answer.body)
+        return response_of(answer)
 
     return demand
 
 
-def _headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, value) for name, value in headers.items() if name.lower() not in _OWN_HEADERS)
+def withheld_answer(response: web.StreamResponse) -> GateAnswer | None:
+    """A response as the answer of a gate; None for a stream, which cannot be withheld."""
+    body = response.body if isinstance(response, web.Response) else False
+    if body is not None and not isinstance(body, bytes | memoryview):
+        return None
+    kept = ((name, value) for name, value in response.headers.items() if name.lower() not in _CONNECTION_HEADERS)
+    return GateAnswer(response.status, tuple(kept), bytes(body or b""))
+
+
+def response_of(answer: GateAnswer) -> web.Response:
+    """The answer of a gate as a response."""
+    return web.Response(status=answer.status, headers=list(answer.headers), body=answer.body)

@@ -23,6 +23,7 @@ from overlay.systems.payments.carriers import A2A_METHODS, PaidCall, read_call
 from overlay.systems.payments.checking import PaymentSources, currency_of, offers_in
 from overlay.systems.payments.gate_answers import GateAnswer, StreamDelivery, payment_required, unavailable
 from overlay.systems.payments.paid_work import PaidWork, Work, WorkError
+from overlay.systems.payments.refunds import chain_name
 from overlay.systems.payments.settlement import WORK_SECONDS, Settlement
 from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import TaskState
@@ -87,7 +88,7 @@ class PaymentGate:
             return
         self._unopened.remove(node)
         self._nodes.setdefault(chain, node)
-        self._by_chain.setdefault(f"{chain.coin}:{chain.network}", node)
+        self._by_chain.setdefault(chain_name(chain), node)
 
     async def maintain(self) -> None:
         """Read newer exchange rates, finish what crashed, watch what was sent, and fail what is overdue. Raises

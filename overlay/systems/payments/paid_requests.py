@@ -14,6 +14,7 @@ from overlay.api.answers import body
 from overlay.api.base_url import request_url
 from overlay.api.request_context import RequestContext
 from overlay.api.routes import JSON, STREAM, Route
+from overlay.systems.payments.aiohttp_gate import response_of, withheld_answer
 from overlay.systems.payments.carriers import MEMBER, PAYMENT_HEADER, SUBSCRIPTION_HEADER, PaidCall, read_call
 from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.payments.own_payments import GATE
@@ -22,7 +23,6 @@ from parsers.claims.amount_due import PaymentRefusedError
 MAX_CALL_BYTES = 1 << 20
 """Bytes of a call in which a claim is looked for."""
 
-_OWN_HEADERS = frozenset({"content-length", "transfer-encoding"})
 _JSON_RPC = ("/a2a", "/mcp")
 
 
@@ -38,13 +38,13 @@ async def paid_beyond_limit(
         return None
 
     async def work() -> GateAnswer:
-        return _withheld(await answer())
+        return withheld_answer(await answer()) or GateAnswer(500, (), b"a stream is not paid for by the request")
 
     try:
         call = await _call(request)
     except PaymentRefusedError as error:
         is_attempt = context.take_attempt(request)
-        return _response(await gate.refuse(PaidCall(url=request_url(request)), error)) if is_attempt else None
+        return response_of(await gate.refuse(PaidCall(url=request_url(request)), error)) if is_attempt else None
     if call is None:
         return None
     is_subscribed = call.claim is None and await to_thread(gate.is_subscribed, call)
@@ -55,7 +55,7 @@ async def paid_beyond_limit(
         # this request is the first that was paid for
         requests = max(0, paid.payment.paid // paid.payment.needed - 1)
         routed.limit.credit(context.clients.of(request), requests)
-    return _response(paid)
+    return response_of(paid)
 
 
 async def _call(request: web.Request) -> PaidCall | None:
@@ -68,18 +68,6 @@ async def _call(request: web.Request) -> PaidCall | None:
         return None
     call = read_call(request.headers, document, request_url(request))
     return call if call.claim is not None or call.subscription else None
-
-
-def _withheld(response: web.StreamResponse) -> GateAnswer:
-    body = response.body if isinstance(response, web.Response) else False
-    if body is not None and not isinstance(body, bytes | memoryview):
-        return GateAnswer(500, (), b"a stream is not paid for by the request")
-    headers = tuple((name, value) for name, value in response.headers.items() if name.lower() not in _OWN_HEADERS)
-    return GateAnswer(response.status, headers, bytes(body or b""))
-
-
-def _response(answer: GateAnswer) -> web.Response:
-    return web.Response(status=answer.status, headers=list(answer.headers), body=answer.body)
 
 
 _DOCUMENTED: dict[str, Any] = {"content": {JSON: {"schema": ref("PaymentRequired")}}}

@@ -25,6 +25,7 @@ from overlay.systems.payments.gate_answers import (
     too_large,
     unavailable,
 )
+from overlay.systems.payments.refunds import chain_name
 from overlay.systems.payments.settlement import GRACE_SECONDS, NotAcceptedError, Settlement
 from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import (
@@ -39,7 +40,7 @@ from overlay.systems.payments.store_records import (
 from overlay.text.timestamps import timestamp
 from parsers.cards.offers import Offer
 from parsers.claims.amount_due import PaymentRefusedError
-from parsers.claims.payment import Payment, UtxoChain, read_claim, transaction_of, verify
+from parsers.claims.payment import Payment, read_claim, transaction_of, verify
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +124,7 @@ class PaidWork:
             txid = transaction_of(claim, chain).txid
         except (PaymentRefusedError, KeyError):
             return None  # why, is said when the claim is verified
-        stored = self._store.payment(_name(chain), txid)
+        stored = self._store.payment(chain_name(chain), txid)
         return None if stored is None or stored.state in GIVEN_BACK else stored
 
     async def _verified(self, task: PaidTask | None) -> Payment:
@@ -155,7 +156,7 @@ class PaidWork:
         """Reserve a payment and do the work of its stage."""
         now, stage, self._delivery.config = self._settlement.now(), payment.claim.stage, payment.offer.id
         entry = StoredPayment(
-            chain=_name(payment.chain), txid=payment.tx.txid, task=self._task_id(), config=payment.offer.id,
+            chain=chain_name(payment.chain), txid=payment.tx.txid, task=self._task_id(), config=payment.offer.id,
             stage=stage, needed=payment.needed, paid=payment.paid, raw=payment.claim.raw,
             created_at=now, updated_at=now,
         )  # fmt: skip
@@ -297,10 +298,6 @@ class PaidWork:
         """The task with an answer to withhold."""
         names = list(dict.fromkeys(filter(None, (self._call.a2a_task, *a2a_tasks(answer)))))
         return replace(task, head=json.dumps([answer.status, answer.headers, names]), body=answer.body)
-
-
-def _name(chain: UtxoChain) -> str:
-    return f"{chain.coin}:{chain.network}"
 
 
 def _withheld(task: PaidTask) -> GateAnswer:

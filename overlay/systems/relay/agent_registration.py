@@ -9,10 +9,10 @@ from uuid import UUID
 
 from indexer.store.queries import is_storable
 from overlay.systems.relay.store_agents import KeyConflictError, TooManyAgentsError
-from overlay.systems.relay.task_relay import PREFIX, Relay, RelayRefusedError
+from overlay.systems.relay.task_relay import Relay, RelayRefusedError
 from parsers.cards.identity_statement import MAX_ID
-from parsers.claims.canonical_json import DocumentError, from_base64url, read
-from parsers.claims.motebit.bearer_token import MAX_BYTES, SignedRequest
+from parsers.claims.canonical_json import DocumentError
+from parsers.claims.motebit.bearer_token import SignedRequest
 from parsers.claims.motebit.identifiers import binding, canonical_id, check_key, hex_bytes
 from parsers.claims.motebit.settlement import MAX_PRICE, RelayAgent
 from parsers.claims.motebit.succession import check_succession
@@ -91,17 +91,6 @@ def register(
     except TooManyAgentsError as error:
         raise RelayRefusedError(503, "too-many", str(error)) from None
     return agent
-
-
-def stated_id(authorization: str) -> str:
-    """The `motebit_id` in a bearer token without verifying its signature; "" without one."""
-    try:
-        body = from_base64url(authorization.removeprefix(PREFIX).partition(".")[0]).data
-        payload = read(body, max_bytes=MAX_BYTES)
-    except DocumentError:
-        return ""
-    mid = payload.get("mid") if isinstance(payload, dict) else None
-    return mid if isinstance(mid, str) else ""
 
 
 def heartbeat(relay: Relay, request: SignedRequest) -> str:

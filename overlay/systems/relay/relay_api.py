@@ -37,6 +37,7 @@ from overlay.systems.relay.tasks import TaskRequest
 from parsers.cards.identity_statement import MAX_ID
 from parsers.claims.canonical_json import MAX_BYTES, DocumentError
 from parsers.claims.canonical_json import read as read_document
+from parsers.claims.motebit.bearer_token import stated_identity
 from parsers.claims.motebit.identifiers import VERIFIED, id_fact
 from parsers.claims.motebit.settlement import MAX_PRICE
 from parsers.claims.motebit.succession import MAX_RECORDS
@@ -138,7 +139,7 @@ async def register(request: web.Request, relay: Relay) -> web.Response:
         client=request.app[CONTEXT].clients.of(request),
     )  # fmt: skip
     signed = await signed_request(request, MAX_BODY)
-    pinned = await _pinned(request, agent_registration.stated_id(signed.authorization))
+    pinned = await _pinned(request, stated_identity(signed.authorization))
     agent = await to_thread(agent_registration.register, relay, signed, stated, pinned)
     expires_at = agent.expires_at * 1_000
     return json_answer({"registered": True, "motebit_id": agent.motebit_id, "expires_at": expires_at})

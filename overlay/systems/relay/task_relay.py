@@ -11,7 +11,7 @@ from overlay.systems.relay.store import RelayStore
 from overlay.systems.relay.store_agents import RelayAgents
 from overlay.systems.relay.store_ledger import InsufficientFundsError
 from parsers.claims.canonical_json import DocumentError, base64url_text, jcs
-from parsers.claims.motebit.bearer_token import SignedRequest, check_bound, payload_of
+from parsers.claims.motebit.bearer_token import PREFIX, SignedRequest, check_bound, payload_of
 from parsers.claims.motebit.identifiers import canonical_id, sovereign_id
 from parsers.claims.verdict import SKEW_MS
 
@@ -41,7 +41,6 @@ def insufficient_funds(error: InsufficientFundsError, use: str) -> RelayRefusedE
     return RelayRefusedError(402, "insufficient-funds", detail, required=error.needed, balance=error.balance)
 
 
-PREFIX = "Bearer motebit:"
 MAX_TOKEN_MS = 3_600_000
 """How long a token may live: its nonce is kept as long. Motebit's live for 5 minutes."""
 

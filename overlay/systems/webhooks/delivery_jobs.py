@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,20 @@ from overlay.systems.webhooks.delivery_loop import DeliveryLoop
 from overlay.systems.webhooks.matcher import WebhookMatcher
 from overlay.systems.webhooks.store import StoredWebhooks
 from overlay.systems.webhooks.targets import Targets, public_key_text
-from overlay.systems.webhooks.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from overlay.search.query import Query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhooks:
+    """What routes need of webhooks: the stored subscriptions, the targets, and the public key that verifies messages to
+    them, as text."""
+
+    subscriptions: StoredWebhooks
+    targets: Targets
+    public_key: str
+
 
 WEBHOOKS: web.AppKey[Webhooks] = web.AppKey("webhooks", Webhooks)
 DELIVERIES: web.AppKey[DeliveryLoop] = web.AppKey("deliveries", DeliveryLoop)

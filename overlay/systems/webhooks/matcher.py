@@ -16,9 +16,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
 
 from indexer.store.outbox import Change
+from overlay.api.base_url import listing_url
 from overlay.duplicates.duplicate_status import document_with_status
 from overlay.projection.documents import DocumentReader
 from overlay.search.document import Document
@@ -247,6 +247,6 @@ def _change_json(base: str, reported: Reported) -> dict[str, Any]:
         "seq": change.seq,
         "height": change.height,
         "reason": change.reason,
-        "url": f"{base}/v1/listings/{quote(id_, safe='')}",
+        "url": listing_url(base, id_),
         "listing": reported.members,
     }

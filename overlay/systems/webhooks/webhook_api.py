@@ -23,18 +23,17 @@ from overlay.api.base_url import base_url
 from overlay.api.parameters import SEARCH, table
 from overlay.api.parameters import read as read_parameters
 from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError, bad_request
+from overlay.api.protocol_requests import json_pairs
 from overlay.api.request_bodies import Body, body_schemas, read
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import Route
 from overlay.api.search_request import from_pairs
 from overlay.api.services import AppServices
 from overlay.api.systems import SystemApi
-from overlay.api.values import json_texts, shown
 from overlay.search.planner import required_terms
-from overlay.systems.webhooks.delivery_jobs import WEBHOOKS, bring
+from overlay.systems.webhooks.delivery_jobs import WEBHOOKS, Webhooks, bring
 from overlay.systems.webhooks.store import StoredWebhook, TooManyWebhooksError
 from overlay.systems.webhooks.targets import ChallengeError
-from overlay.systems.webhooks.webhooks import Webhooks
 from overlay.text.compact_json import encode
 from overlay.text.timestamps import timestamp
 
@@ -128,12 +127,7 @@ def _webhooks(request: web.Request) -> Webhooks:
 
 def _search(members: dict[str, Any], services: AppServices) -> str:
     """A saved search as a query string. Raises BadRequestError naming every fault."""
-    for name, value in members.items():
-        if any(isinstance(member, dict | list) for member in (value if isinstance(value, list) else [value])):
-            raise bad_request(
-                "wrong-type", f"{shown(name)} is a text, a number, or a list", pointer=f"/search/{name[:100]}"
-            )
-    pairs = [(name, text) for name, value in members.items() for text in json_texts(value) if text.strip()]
+    pairs = [(name, text) for name, text in json_pairs(members, "/search") if text.strip()]
     _, faults = read_parameters(pairs, _SAVED)
     if faults:
         raise BadRequestError([_located(fault) for fault in faults])
@@ -178,7 +172,7 @@ async def _challenged(webhooks: Webhooks, url: str, key: str) -> str:
         raise bad_request("challenge-failed", str(error), pointer="/url") from None
     except FetchError as error:
         if error.refusal.code == "fetch-budget":
-            wait = {"Retry-After": str(int(error.retry_after or 0) + 1)}
+            wait = {"Retry-After": str(error.wait_seconds)}
             raise ProblemError(429, str(error), headers=wait) from None
         raise bad_request(error.refusal.code, f"the target cannot be reached: {error}", pointer="/url") from None
     return checked

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from overlay.api import values
 from overlay.api.answers import SERVICES, conditional, json_answer
-from overlay.api.base_url import base_url
+from overlay.api.base_url import base_url, listing_url
 from overlay.api.parameters import WHOLE, page_size, parameter, read_query, table
 from overlay.api.problems import ProblemError
 from overlay.api.protocol_requests import FoundPage, find
@@ -117,9 +117,9 @@ def _answer(
 
 def resource(base: str, item: dict[str, Any]) -> dict[str, Any]:
     """A listing as a discovery resource. Its texts are cut to what the Bazaar takes; `metadata.id` is the listing's."""
-    listing_url = f"{base}/v1/listings/{quote(item['id'], safe='')}"
+    about = listing_url(base, item["id"])
     members: dict[str, Any] = {
-        "resource": shared_url(item["url"]) or listing_url,
+        "resource": shared_url(item["url"]) or about,
         "type": _TYPES[item["type"]],
         "x402Version": X402_VERSION,
         "accepts": accepts(base, item),
@@ -130,7 +130,7 @@ def resource(base: str, item: dict[str, Any]) -> dict[str, Any]:
         "iconUrl": item["logo"] if _is_icon(item["logo"]) else "",
     }
     metadata = {name: item[name] for name in ("id", "name", "status", "warnings")}
-    metadata |= {"chain": item["caip2"], "listing": listing_url}
+    metadata |= {"chain": item["caip2"], "listing": about}
     return {name: value for name, value in members.items() if value} | {"metadata": metadata}
 
 

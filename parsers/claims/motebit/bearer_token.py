@@ -22,6 +22,9 @@ from parsers.claims.verdict import LEGACY, SKEW_MS, DocumentVerdict, refused
 from parsers.pointers.locator import a_label
 
 MAX_BYTES = 8_192
+PREFIX = "Bearer motebit:"
+"""How a header with a token begins."""
+
 SHAPE = RecordShape(
     "a token's payload",
     {**dict.fromkeys(("mid", "did", "jti", "aud", "suite"), NAME), "iat": NUMBER, "exp": NUMBER},
@@ -76,6 +79,16 @@ def canonical_host(text: str) -> str:
         name, port = text, ""
     name = a_label(name) or (name.lower() if name.isascii() else "")
     return name if port in ("", "80", "443") else f"{name}:{port}"
+
+
+def stated_identity(authorization: str) -> str:
+    """The `mid` of the token in a header, "" without one. Nothing is verified."""
+    try:
+        payload = read(from_base64url(authorization.removeprefix(PREFIX).partition(".")[0]).data, max_bytes=MAX_BYTES)
+    except DocumentError:
+        return ""
+    mid = payload.get("mid") if isinstance(payload, dict) else None
+    return mid if isinstance(mid, str) else ""
 
 
 def payload_of(token: Any, key: bytes | None, keys: KeyRing) -> tuple[dict[str, Any], bytes]:
