@@ -21,6 +21,9 @@ RULES = 2
 """The number of the rules by which this program reads blocks, stored with a chain when its reading begins: raised with
 every change of what registers. Chains that were read before there was a number have 1."""
 
+SCHEMA = "6"
+"""The version of the tables of a database."""
+
 LOGO_BYTES = 1_300
 """What a stored thumbnail of a logo has at most: 20 of them fit with a page of results and all it loads into 100 kB.
 See `overlay.web.rendering`."""

@@ -1,4 +1,5 @@
-"""Compilation of loops by Numba: once per data folder, for one signature, without the GIL.
+"""Compilation of loops by Numba: once per data folder, for one signature, without the GIL. Numba is loaded when
+the first kernel runs.
 
 A **kernel** is called from Python with positional arguments, a **compiled** function from kernels only. A kernel is
 compiled for one signature, so that running it once on tiny arrays (`prepare` functions, in a separate process:
@@ -27,34 +28,23 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from numba import types
-from numba.core import config
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
-# nothing calls kernels from C: without that wrapper, compiling takes a twelfth less time
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-
-_typeof: Any = numba.typeof
-_reload_config: Any = config.reload_config
-_SCALARS = {"int": types.int64, "float": types.float64, "bool": types.boolean}
-_SCALARS |= {f"np.{name}": getattr(types, name) for name in ("uint64", "int32", "uint32", "uint8", "float32")}
-
-
 _unprepared: set[str] = set()
+
+
+_functions: list[Callable[..., Any]] = []
 
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a function that is called by kernels only, for the types of its arguments: not again for a literal."""
-    dispatcher: Any = numba.njit(**_OPTIONS)(function)
-    by_types = dispatcher.get_call_template
-    dispatcher.get_call_template = lambda arguments, named: by_types(tuple(map(types.unliteral, arguments)), named)
-    return cast("Callable[_P, _R]", dispatcher)
+    _functions.append(function)
+    return function
 
 
 def kernel(*writes: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
@@ -76,7 +66,7 @@ def kernel(*writes: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
         def call(*arguments: Any) -> Any:
             nonlocal chosen
             if chosen is None:
-                chosen = _compile(function, _signature(parameters, writes, arguments))
+                chosen = _compile(function, parameters, writes, arguments)
                 _unprepared.discard(full_name)
             return chosen(*arguments)
 
@@ -97,44 +87,9 @@ def read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
     return view
 
 
-def _compile(function: Callable[..., Any], signature: tuple[Any, ...]) -> Callable[..., Any]:
-    """The function for exactly this signature, from the cache when it is there.
+def _compile(function: Callable[..., Any], *signature: Any) -> Callable[..., Any]:
+    """The function for the types of a call; Numba is loaded at the first, as that takes a quarter of a second."""
+    from parsers import numba_compiler
 
-    Numba raises RuntimeError when neither NUMBA_CACHE_DIR, the package's folder nor the user's cache is writable, and
-    all kinds of errors for a damaged cache or a full disk; then every process compiles.
-    """
-    _reload_config()  # Numba may have been imported before NUMBA_CACHE_DIR was set
-    for is_cached in (True, False):
-        dispatcher = numba.njit(cache=is_cached, **_OPTIONS)(function)
-        try:
-            dispatcher.compile(signature)
-        except Exception:
-            if not is_cached:
-                raise
-        else:
-            break
-    dispatcher.disable_compile()
-    return cast("Callable[..., Any]", dispatcher)
-
-
-def _signature(parameters: Any, writes: tuple[str, ...], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Numba's types of the parameters, by annotation or by the arguments of a call."""
-    signature = []
-    for (name, parameter), argument in zip(parameters.items(), arguments, strict=True):
-        scalar = _SCALARS.get(parameter.annotation)
-        type_ = _typeof(argument) if scalar is None else scalar
-        signature.append(type_ if name in writes else _as_read_only(type_))
-    return tuple(signature)
-
-
-def _as_read_only(type_: Any) -> Any:
-    """A type of read-only arrays."""
-    if isinstance(type_, types.Array):
-        return type_.copy(readonly=True)
-    if isinstance(type_, types.BaseTuple):
-        members: Any = type_
-        of_tuples: Any = types.BaseTuple
-        return of_tuples.from_types(
-            [_as_read_only(member) for member in members], getattr(type_, "instance_class", tuple)
-        )
-    return type_
+    numba_compiler.register(_functions)
+    return numba_compiler.compile_kernel(function, *signature)

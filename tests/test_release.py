@@ -18,7 +18,7 @@ from zipfile import ZipFile
 import pytest
 
 from indexer.store.schema import SCHEMA
-from overlay.engines.native import LAYOUT
+from overlay.engines import NATIVE_LAYOUT
 from tests.conftest import ROOT, missing
 from tests.running import LONG, Running
 
@@ -102,7 +102,7 @@ def test_the_wheel_alone_serves_what_it_packages(
     where = run(python, "-c", "import overlay, indexer; print(overlay.__file__, indexer.__file__)", cwd=tmp_path)
     assert where.count(str(packages)) == 2
     shown = run(python, "-m", "overlay", "--version", cwd=tmp_path)
-    assert shown == f"a2b {VERSION} (commit {commit}, database schema {SCHEMA}, index format {LAYOUT})"
+    assert shown == f"a2b {VERSION} (commit {commit}, database schema {SCHEMA}, index format {NATIVE_LAYOUT})"
     monkeypatch.setattr(sys, "executable", str(python))
     with Running("up", "--port", "0", cwd=tmp_path, PYTHONPATH="") as running:
         assert running.get("/v1/status")["version"] == VERSION

@@ -7,14 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from indexer.model import Anchor, Drift, EventKind
 from indexer.resolution import pointer_resolution as pointers
 from indexer.resolution.pointer_resolution import FetchFacts, PointerResolution, resolve, resolve_entry
-from indexer.store import LocatorStatus, Store
 from parsers import cards
 from parsers.cards import Kind, is_entry
 from parsers.errors import CardError
+
+if TYPE_CHECKING:
+    from indexer.store import LocatorStatus, Store
 
 _OUTPOINT = re.compile(r"[0-9a-f]{64}_[0-9]+(#[0-9]{1,10})?\Z")
 

@@ -15,11 +15,12 @@ from typing import IO, Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, LargeBinary, Select, Table, func, insert, or_, select
 
+from indexer.model import SCHEMA
 from indexer.store.checks import CheckKind
 from indexer.store.database import StoreError, reading_at_once, writing
 from indexer.store.full_scan import BODIES_AT_ONCE, ROWS_AT_ONCE
 from indexer.store.process_lock import writer_lock
-from indexer.store.schema import CHAIN, PROGRAM, SCHEMA, checks, meta, metadata
+from indexer.store.schema import CHAIN, PROGRAM, checks, meta, metadata
 
 FORMAT = 1
 

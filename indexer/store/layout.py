@@ -11,6 +11,7 @@ from urllib.parse import quote
 from sqlalchemy import URL, Connection, Engine, create_engine, func, insert, inspect, select, update
 from sqlalchemy.exc import DatabaseError, OperationalError
 
+from indexer.model import SCHEMA
 from indexer.store import migrations, nonces, requests  # noqa: F401 - they declare tables
 from indexer.store.database import (
     BUSY_SECONDS,
@@ -22,7 +23,7 @@ from indexer.store.database import (
 )
 from indexer.store.locks import AdvisoryLock
 from indexer.store.process_lock import writer_lock
-from indexer.store.schema import IMPORTING, SCHEMA, meta, metadata
+from indexer.store.schema import IMPORTING, meta, metadata
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection, Index, inspect
 
 from indexer.store.database import StoreError
-from indexer.store.schema import metadata
+from indexer.store.schema import metadata, prepare_for_postgresql
 
 OLDEST = "5"
 """The oldest schema that is migrated, of November 2026."""
@@ -29,6 +29,8 @@ def migrate(connection: Connection, version: str) -> None:
 
 def create_missing(connection: Connection) -> None:
     """Create the tables and indexes that do not exist."""
+    if connection.dialect.name == "postgresql":
+        prepare_for_postgresql()
     metadata.create_all(connection)
     for index in missing_indexes(connection):
         index.create(connection)

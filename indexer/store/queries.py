@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from importlib import import_module
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Enum, Select, Table, delete, func, select, tuple_
-from sqlalchemy.dialects import postgresql, sqlite
 
 BATCH = 450
 """Values named in one statement: twice as many are below SQLite's oldest limit of 999 parameters."""
@@ -70,7 +70,7 @@ def is_storable(text: str) -> bool:
 
 def upsert(connection: Connection, table: Table) -> Any:
     """An INSERT of the connection's dialect, which has `on_conflict_do_nothing` and `on_conflict_do_update`."""
-    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+    return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)
 
 
 def insert_new(connection: Connection, table: Table, rows: Sequence[Row]) -> None:

@@ -19,9 +19,9 @@ def version() -> str:
 def build() -> str:
     """What is installed, in words: the version, the commit that it was built from where that is known, and the formats
     of what it stores."""
-    from indexer.store.schema import SCHEMA
-    from overlay.engines.native import LAYOUT
+    from indexer.model import SCHEMA
+    from overlay.engines import NATIVE_LAYOUT
 
     file = Path(__file__).with_name("COMMIT")
     commit = f"commit {file.read_text().strip()[:60]}" if file.exists() else "commit not known"
-    return f"{version()} ({commit}, database schema {SCHEMA}, index format {LAYOUT})"
+    return f"{version()} ({commit}, database schema {SCHEMA}, index format {NATIVE_LAYOUT})"

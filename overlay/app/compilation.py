@@ -42,6 +42,7 @@ BLOCK_LOOPS = CompiledLoops(
     "blocks",
     (
         "parsers/jit.py",
+        "parsers/numba_compiler.py",
         "parsers/bitcoin/intrinsics.py",
         "parsers/bitcoin/block_loop.py",
         "parsers/bitcoin/sha256_lanes.py",

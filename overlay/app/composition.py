@@ -207,7 +207,7 @@ def build(settings: Settings, *, follow: bool, serve: bool, counters: Counters |
         engine = open_index(settings, create=True) if serve else None
         if engine is not None:
             opened.callback(engine.close)
-            check_copy(index_folder(settings), IndexProjector(store, engine))
+            check_copy(index_folder(settings), store, engine)
         context = AppContext(
             settings=settings, store=store, writer=writer, chains=_chains(settings, writer) if writer else (),
             engine=engine, duplicates=open_duplicates(settings) if serve else None, counters=counters or Counters(),

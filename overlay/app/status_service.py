@@ -28,13 +28,13 @@ from overlay.engines import IN_FILES, CompilingError, UnavailableError
 from overlay.jobs import JobStatus
 from overlay.listings.pointer_counts import ListedPointers
 from overlay.pricing.exchange_rates import ExchangeRates
-from overlay.projection.projector import IndexProjector
-from overlay.projection.search_index import SearchIndex
+from overlay.projection.unread_changes import pending_changes
 from overlay.text.timestamps import timestamp
 
 if TYPE_CHECKING:
     from indexer.chains import Chain
     from indexer.rates.rates_fetcher import RatesFetcher
+    from overlay.projection.search_index import SearchIndex
 
 HASH_PAUSE = 5.0
 """Pause after computing a state hash, as a multiple of the time that took: bounds the share of a processor it uses."""
@@ -69,7 +69,6 @@ class StatusService:
         self._hash_at = 0.0
         self._computed: dict[str, StateHash] = {}
         self._counts: dict[str, tuple[tuple[int | None, bytes], dict[str, int]]] = {}
-        self._projector = IndexProjector(store, engine) if engine else None
         self._pointers = ListedPointers(store)
         self._file = sqlite_file(store)
         self.rates_fetcher: RatesFetcher | None = None
@@ -85,7 +84,7 @@ class StatusService:
         self._heights: dict[str, int] = {}
         self.refresh()
         with suppress(UnavailableError):  # then the index loop publishes the heights, once it has them
-            if self._projector is not None and not self._projector.pending_changes():
+            if engine is not None and not self.unread_changes():
                 self.publish(self.stored_heights())
 
     def refresh(self) -> None:
@@ -95,7 +94,7 @@ class StatusService:
             if progress.state == "stored" and (newest := self._store.blocks.newest(name)) is not None:
                 progress.height, progress.hash = newest.height, newest.hash
         # where there is an index, its loop publishes new heights
-        self.publish(self._heights if self._projector else self.stored_heights())
+        self.publish(self._heights if self._engine else self.stored_heights())
 
     def follow(self, progress: SyncProgress, chain: Chain | None = None) -> None:
         """Report a chain that is followed here by its follower's progress; the stored block holds until that moves."""
@@ -134,7 +133,7 @@ class StatusService:
     def is_behind(self) -> bool:
         """Whether a chain catches up, or searches do not answer for its newest stored block yet."""
         is_reading = any(progress.state == "catching-up" for progress in self.progress.values())
-        return is_reading or (self._projector is not None and self._heights != self.stored_heights())
+        return is_reading or (self._engine is not None and self._heights != self.stored_heights())
 
     def ingested(self) -> dict[str, SyncProgress]:
         """The progress of the chains that are followed here, by name."""
@@ -178,7 +177,7 @@ class StatusService:
 
     def unread_changes(self) -> int:
         """How many stored changes searches do not answer for yet. Raises UnavailableError."""
-        return self._projector.pending_changes() if self._projector is not None else 0
+        return pending_changes(self._store, self._engine) if self._engine is not None else 0
 
     def _missing(self) -> str | None:
         if not self.progress:
@@ -196,7 +195,7 @@ class StatusService:
 
     def _index_lag(self) -> str | None:
         """What is stored and not yet searchable, in a sentence."""
-        if self._projector is None:
+        if self._engine is None:
             return None
         if count := self.unread_changes():
             return f"the index has not seen {count:,} changes"
@@ -275,13 +274,13 @@ class StatusService:
         return cached[1] | {"pending": self._store.pending.new_count(progress.name)}
 
     def _index(self) -> dict[str, Any] | None:
-        if self._engine is None or self._projector is None:
+        if self._engine is None:
             return None
         position, rebuild = self._engine.position(), self._engine.progress()
         members: dict[str, Any] = {
             "engine": self._engine.name,
             "seq": position.seq if position else 0,
-            "behind": self._projector.pending_changes(),
+            "behind": self.unread_changes(),
             "meaning": self._engine.has_meaning,
         }
         if self._engine.is_compiling:

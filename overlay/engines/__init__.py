@@ -169,6 +169,9 @@ ENGINES = {
 }
 """The module of each scheme of `A2B_SEARCH`."""
 
+NATIVE_LAYOUT = "native-2"
+"""The folder of the default engine's files of this format."""
+
 IN_FILES = frozenset(("native", "whoosh"))
 """The schemes of URLs that name a folder."""
 

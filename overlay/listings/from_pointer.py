@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from indexer.model import Anchor, FetchFact, RegistrationState, Status
 from indexer.resolution.pointer_resolution import Integrity, PointerResolution
 from indexer.resolution.pointer_service import PointerListing
-from indexer.store.fetches import LocatorStatus
 from overlay.listings.records import Registration
 from overlay.search.document import Since
 from parsers import cards
 from parsers.bitcoin.tx import Outpoint
+
+if TYPE_CHECKING:
+    from indexer.store.fetches import LocatorStatus
 
 MAX_PERIODS = 8
 """Consecutive cards of a listing from which its seniority is computed, at most."""

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.model import Status
 from indexer.resolution.pointer_resolution import Integrity
 from overlay.listings import from_pointer
 from overlay.listings.card_texts import card_offers, more
 from overlay.listings.records import PendingRevision, Registration
-from overlay.search.forward import Analysed
 from overlay.text.timestamps import timestamp_of_milliseconds
 from parsers.cards import AgentCard, Card, McpServer, ToolConfig, server_id
 from parsers.cards.price_changes import price_changes
 from parsers.pointers.locator import url_host
 from parsers.reasons import Reason
+
+if TYPE_CHECKING:
+    from overlay.search.forward import Analysed
 
 Shown = AgentCard | McpServer
 
@@ -71,6 +73,8 @@ class Listing(Registration):
     @cached_property
     def analysed(self) -> Analysed:
         """Its analysed texts, for search and duplicate detection."""
+        from overlay.search.forward import Analysed  # with numpy, which a check of a card does not need
+
         return Analysed.read(self.card, self.more_texts)
 
     @property

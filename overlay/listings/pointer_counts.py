@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from indexer.resolution.pointer_service import is_outpoint, pointer_listings
-from indexer.store import Store
+
+if TYPE_CHECKING:
+    from indexer.store import Store
 
 BATCH = 500
 

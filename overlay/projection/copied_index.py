@@ -12,12 +12,17 @@ import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from indexer.durable_files import flush
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
 from overlay.engines import BusyError, EngineError, IndexPosition
 from overlay.engines.native.copying import link_commit
-from overlay.projection.projector import IndexProjector
+from overlay.projection.unread_changes import is_of_this_database
+
+if TYPE_CHECKING:
+    from indexer.store import Store
+    from overlay.projection.search_index import SearchIndex
 
 MARK = "copy"
 """The file that says that an index is a copy which has not been used yet."""
@@ -64,16 +69,16 @@ def _beside(folder: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def check_copy(root: Path, projector: IndexProjector) -> None:
+def check_copy(root: Path, store: Store, index: SearchIndex) -> None:
     """Refuse a copy that this database cannot continue; any other is an index from now on. Raises EngineError,
     OSError."""
     mark = root / MARK
     if not mark.is_file():  # a folder of that name may be a copy that was made there
         return
-    position = projector.position()
+    position = index.position()
     if position is None:
         raise EngineError(f"{root} is a copy of an index that this release cannot read: remove it, or copy again")
-    if not projector.is_of_this_database(position):
+    if not is_of_this_database(store, position):
         raise EngineError(
             f"{root} is a copy of the index of another database, or of a later state of this one (epoch "
             f"{position.epoch}, change {position.seq:,}): name the database that it was made from, or remove it"

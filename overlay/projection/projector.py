@@ -9,13 +9,13 @@ from itertools import chain, islice
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from indexer.store import Store, StoreUnavailableError
-from indexer.store.outbox import OutboxPosition
+from indexer.store import Store
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.duplicates.duplicate_status import document_with_status
 from overlay.engines import BusyError, IndexPosition, UnavailableError, is_further
 from overlay.installation import NAMES
 from overlay.projection.documents import DocumentReader
+from overlay.projection.unread_changes import continues, is_ahead, pending_changes
 
 if TYPE_CHECKING:
     from overlay.projection.search_index import SearchIndex
@@ -34,10 +34,6 @@ LOG_SECONDS = 5.0
 
 REPLICA_SECONDS = 0.1
 """Between two looks at a replica that lags behind the index."""
-
-
-def _continues(position: IndexPosition, outbox: OutboxPosition) -> bool:
-    return position.epoch == outbox.epoch and position.seq <= outbox.newest_seq
 
 
 class IndexProjector:
@@ -69,33 +65,6 @@ class IndexProjector:
         """How far the index has read."""
         return self._engine.position()
 
-    def pending_changes(self) -> int:
-        """Number of changes in the outbox that the index has not read."""
-        position = self._engine.position()
-        outbox = self._store.outbox.position()
-        if position is not None and self._is_ahead(position, outbox):
-            return 0
-        return outbox.newest_seq - (position.seq if position and _continues(position, outbox) else 0)
-
-    def is_of_this_database(self, position: IndexPosition) -> bool:
-        """Whether the changes after a position are in this database, or in the primary of this replica."""
-        return self._continues(position) or self._is_ahead(position, self._store.outbox.position())
-
-    def _continues(self, position: IndexPosition) -> bool:
-        """Whether a position is of this outbox: a restored or failed-over database has another epoch, or fewer rows."""
-        return _continues(position, self._store.outbox.position())
-
-    def _is_ahead(self, position: IndexPosition, outbox: OutboxPosition) -> bool:
-        """Whether the index was fed from the primary of this replica, which has yet to catch up."""
-        if not outbox.is_replica or _continues(position, outbox):
-            return False
-        if position.epoch == outbox.epoch:
-            return True
-        try:
-            return self._store.on_primary().outbox.position().epoch == position.epoch
-        except StoreUnavailableError:
-            return True
-
     def step(self, progress: Callable[[int], None] = lambda _: None) -> int:
         """Project the next batch of changes; the number of changes, 0 when the index is up to date.
 
@@ -104,7 +73,7 @@ class IndexProjector:
         feeds the index and has not finished.
         """
         index, outbox = self._engine.position(), self._store.outbox.position()
-        if index is not None and self._is_ahead(index, outbox):
+        if index is not None and is_ahead(self._store, index, outbox):
             return 0
         if self._is_fed_elsewhere and index == (outbox.epoch, outbox.newest_seq):
             return 0
@@ -112,7 +81,7 @@ class IndexProjector:
             count = self._project(progress)
         except BusyError:
             self._is_fed_elsewhere = True
-            if self.pending_changes():
+            if pending_changes(self._store, self._engine):
                 raise
             return 0  # only the process that feeds the index needs a current duplicate index
         self._is_fed_elsewhere = False
@@ -127,7 +96,7 @@ class IndexProjector:
 
     def _project(self, progress: Callable[[int], None]) -> int:
         position = self._position()
-        if position is not None and self._continues(position):
+        if position is not None and continues(position, self._store.outbox.position()):
             return self.project_after(position)
         if position is None and not self._store.outbox.newest_seq():
             return self.fill(progress)  # an empty store
@@ -155,10 +124,10 @@ class IndexProjector:
         """What both the index and the duplicate index have read; None where they must be rebuilt, also where the
         text keys were lost or another machine fed the index before."""
         index = self._engine.position()
-        if index is None or self._duplicates is None or not self._continues(index):
+        if index is None or self._duplicates is None or not continues(index, self._store.outbox.position()):
             return index
         duplicates = self._duplicates.position()
-        if duplicates is not None and self._continues(duplicates):
+        if duplicates is not None and continues(duplicates, self._store.outbox.position()):
             return min(index, duplicates)
         self._engine.replace([], [], index)  # raises BusyError where another process feeds the index
         return None
@@ -234,7 +203,7 @@ class IndexProjector:
         total = fresh.fill(report)
         while True:
             position = fresh.position()
-            if position is None or not self._continues(position):
+            if position is None or not continues(position, self._store.outbox.position()):
                 total = fresh.fill(report)  # the database was replaced meanwhile
             elif not (back := self._database_went_back()) and is_further(self._engine.position(), position):
                 if not fresh.project_after(position):
@@ -246,7 +215,7 @@ class IndexProjector:
     def _database_went_back(self) -> bool:
         """Whether the index has read changes that the database does not hold, as after a restored backup."""
         position, outbox = self._engine.position(), self._store.outbox.position()
-        return position is not None and not _continues(position, outbox) and not self._is_ahead(position, outbox)
+        return position is not None and not continues(position, outbox) and not is_ahead(self._store, position, outbox)
 
     def fill(self, progress: Callable[[int], None]) -> int:
         """Write all registrations to an index that is not live yet; their number. Those whose duplicate status changes

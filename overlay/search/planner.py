@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from itertools import chain, pairwise
 from math import log
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from overlay.search.analysis import (
     Compound,
@@ -34,7 +34,9 @@ from overlay.search.analysis import (
     stem,
 )
 from overlay.search.stop_words import stop_words
-from overlay.search.term_dictionary import TermDictionary, Terms
+
+if TYPE_CHECKING:
+    from overlay.search.term_dictionary import Terms
 
 MAX_GROUPS = 128  # 96 words as typed may be more after compounds are split
 SHORT = 4
@@ -145,6 +147,8 @@ def plan(text: str, terms: Terms) -> QueryPlan:
 def required_terms(text: str) -> list[frozenset[str]]:
     """For each word of a text the terms of which a listing that holds it has one: its stem, and compounds with its
     neighbours. Without corrections and completions, which depend on other listings."""
+    from overlay.search.term_dictionary import TermDictionary  # with numpy, which most that read queries do not load
+
     words = _words(text)
     planner = _Planner(TermDictionary(), words)
     return [

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from overlay.search.planner import ALL, QueryPlan
-from overlay.search.rerank import Scored
+
+if TYPE_CHECKING:
+    from overlay.search.rerank import Scored
 
 PRICE_SORTS = ("price", "price_per_day")
 SORTS = ("relevance", *PRICE_SORTS, "updated", "created", "rating", "name")

@@ -20,8 +20,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from rapidfuzz.distance import OSA
-from rapidfuzz.process import extract
 
 from overlay.search.analysis import is_correctable, stem
 from overlay.text.compact_json import decode, encode
@@ -191,6 +189,9 @@ class TermDictionary:
 
 def nearest(word: str, others: Sequence[str], edits: int, frequency: Callable[[str], int]) -> list[Near]:
     """Those of other words in use that are within `edits` of a word, as `Terms.similar` orders them."""
+    from rapidfuzz.distance import OSA  # which takes as long to load as numpy
+    from rapidfuzz.process import extract
+
     near = extract(word, others[:MAX_COMPARED], scorer=OSA.distance, processor=None, score_cutoff=edits, limit=None)
     in_use = [Near(other, int(distance), frequency(other)) for other, distance, _ in near]
     return sorted((near for near in in_use if near.listings), key=lambda near: (near.edits, -near.listings, near.word))

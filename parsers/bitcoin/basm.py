@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from parsers.bitcoin.batch_sha256 import from_digests
-from parsers.bitcoin.merkle_tree import merkle
 from parsers.bitcoin.tx import sha256d
 
 NO_HASH = bytes(32)
@@ -40,7 +38,13 @@ def root(txids: Sequence[bytes]) -> bytes:
     """The merkle root over the admitted transactions of a block, in block order: that of a block of just these.
 
     Raises BlockError when a transaction is repeated so that the root would be another list's, too (CVE-2012-2459)."""
-    return merkle(from_digests(txids)).root if txids else NO_HASH
+    if not txids:
+        return NO_HASH
+    # Numba takes a third of a second to load, and most that read anchors compute no root
+    from parsers.bitcoin.batch_sha256 import from_digests
+    from parsers.bitcoin.merkle_tree import merkle
+
+    return merkle(from_digests(txids)).root
 
 
 def chained(previous: bytes, block_hash: bytes, anchor_root: bytes) -> bytes:

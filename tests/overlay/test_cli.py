@@ -25,16 +25,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.chains import create
+from indexer.model import SCHEMA
 from indexer.settings import KEYS, Settings
 from indexer.state_hash import update_state_hash
 from indexer.store import Store, Writer, connect
-from indexer.store.schema import SCHEMA
 from overlay import cli
 from overlay.app import logs
 from overlay.app.composition import build
 from overlay.app.storage import open_store
 from overlay.commands.show import offer_line
-from overlay.engines.native import LAYOUT
+from overlay.engines import NATIVE_LAYOUT
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.text.safe_text import visible_in_json
@@ -712,7 +712,7 @@ def test_help_names_every_command_and_every_setting(run: Run) -> None:
 
 def test_version_is_that_of_the_package(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda name: {"a2b-registry": "7.8.9"}[name])
-    formats = f"database schema {SCHEMA}, index format {LAYOUT}"
+    formats = f"database schema {SCHEMA}, index format {NATIVE_LAYOUT}"
     assert run("--version") == Done(0, f"a2b 7.8.9 (commit not known, {formats})\n", "")
 
 

@@ -6,17 +6,21 @@ import mmap
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numba import types
 
 from parsers.jit import kernel, read_only
-from tests.parsers.kernels import Columns, count_to, dot, next_of, overwrite, scale, sum_pair, swap
+from tests.parsers.kernels import Columns, count_to, dot, overwrite, scale, sum_pair, swap
 from tests.running import environment
 
 NUMBERS = np.arange(4, dtype=np.float64)
+
+
+def run(program: str, **variables: str) -> str:
+    """What a program prints in a process of its own."""
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, env=environment(**variables), check=True, capture_output=True, text=True).stdout
 
 
 def test_one_signature_serves_arrays_in_memory_bytes_and_mapped_files(tmp_path: Path) -> None:
@@ -67,12 +71,22 @@ def test_named_tuples_are_read_with_read_only_arrays_and_written_as_a_whole() ->
         dot(columns)
 
 
-def test_a_function_of_kernels_is_not_compiled_again_for_a_literal() -> None:
+def test_a_function_of_kernels_is_not_compiled_again_for_a_literal(tmp_path: Path) -> None:
     assert count_to(3) == 3
-    dispatcher: Any = next_of
-    for type_ in (types.literal(0), types.int64):
-        dispatcher.get_call_template((type_,), {})
-    assert dispatcher.signatures == [(types.int64,)]
+    program = (
+        "from numba.core import event\n"
+        "from tests.parsers.kernels import count_to, next_of\n"
+        "with event.install_recorder('numba:compile') as compiled:\n"
+        "    count_to(3)\n"
+        "functions = [e.data['dispatcher'].py_func for _, e in compiled.buffer if e.is_start]\n"
+        "print(functions.count(next_of))\n"
+    )
+    assert run(program, NUMBA_CACHE_DIR=str(tmp_path)) == "1\n"
+
+
+def test_numba_is_loaded_when_the_first_kernel_runs() -> None:
+    program = "import sys, tests.parsers.kernels\nprint('numba' in sys.modules)"
+    assert run(program) == "False\n"
 
 
 def test_tuples_are_read_with_arrays_of_both_kinds() -> None:
@@ -88,9 +102,7 @@ def test_bounds_are_checked_where_the_environment_says_so(tmp_path: Path) -> Non
         "except IndexError:\n"
         "    print('refused')\n"
     )
-    variables = environment(NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", program], env=variables, check=True, capture_output=True, text=True)
-    assert done.stdout == "refused\n"
+    assert run(program, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path)) == "refused\n"
 
 
 def test_a_decorator_without_parentheses_is_refused() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from overlay.engines import EngineError, IndexPosition
+from overlay.engines import NATIVE_LAYOUT, EngineError, IndexPosition
 from overlay.engines.index_versions import IndexVersions
 from overlay.engines.native import manifest as manifests
 from overlay.engines.native.background_jobs import BackgroundJobs, Job
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 _Read = TypeVar("_Read")
 
-LAYOUT = "native-2"
 SLOW = False
 
 CHECK_SECONDS = 86_400.0
@@ -265,7 +264,7 @@ def _searched(view: NativeView, query: Query, plan: QueryPlan, start: int, stop:
 
 def open_versions(location: str) -> IndexVersions:
     """The versions of the index in a folder."""
-    return IndexVersions(Path(location), LAYOUT)
+    return IndexVersions(Path(location), NATIVE_LAYOUT)
 
 
 def open_engine(version: Path, *, make: bool) -> NativeEngine:

@@ -10,9 +10,8 @@ import os
 from pathlib import Path
 
 from indexer.durable_files import flush
-from overlay.engines import EngineError, IndexPosition
+from overlay.engines import NATIVE_LAYOUT, EngineError, IndexPosition
 from overlay.engines.index_versions import IndexVersions
-from overlay.engines.native import LAYOUT
 from overlay.engines.native import manifest as manifests
 
 _ATTEMPTS = 20
@@ -21,10 +20,10 @@ _ATTEMPTS = 20
 def link_commit(root: Path, copy: Path) -> IndexPosition:
     """Copy the newest commit of the live version of the index in a folder to another folder of the same file system,
     durably; how far the copy has read. Raises EngineError for an index that must be rebuilt, OSError."""
-    folder = copy / LAYOUT
+    folder = copy / NATIVE_LAYOUT
     folder.mkdir()
     for attempt in range(_ATTEMPTS):
-        live = IndexVersions(root, LAYOUT).live()
+        live = IndexVersions(root, NATIVE_LAYOUT).live()
         try:
             manifest = manifests.read(live)
             if manifest is None or manifest.position is None:
