@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from array import array
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from overlay.engines.native import durable
 from overlay.engines.native.builder import Arrays
 from overlay.engines.native.posting_kernels import listed_counts, term_counts, term_postings, transpose
 from overlay.engines.native.schema import BREAK, LISTED, VECTOR
+from overlay.engines.native.tables import StringTable, find, in_order
 from overlay.search.analysis import is_correctable, stem
 from overlay.search.facet_counts import hash_of
 from overlay.search.nearest import inverse_lengths
@@ -33,10 +37,18 @@ def derived(arrays: Arrays, folder: Path | None = None) -> Arrays:
     }
 
 
-def strings(arrays: Arrays, table: str) -> list[str]:
+_AT_ONCE = 1 << 14
+"""Strings that are objects of Python at a time: all of a large segment took a kilobyte for each of its documents."""
+
+
+def strings(arrays: Arrays, table: str) -> Iterator[str]:
     """The strings of a table."""
-    data, offsets = arrays[f"{table}_bytes"].tobytes(), arrays[f"{table}_offsets"].tolist()
-    return [data[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(offsets)]
+    data, ends = arrays[f"{table}_bytes"], arrays[f"{table}_offsets"]
+    for first in range(0, len(ends) - 1, _AT_ONCE):
+        offsets = ends[first : first + _AT_ONCE + 1]
+        texts = data[offsets[0] : offsets[-1]].tobytes()
+        for start, end in pairwise((offsets - offsets[0]).tolist()):
+            yield texts[start:end].decode("utf-8", "surrogatepass")
 
 
 def _terms(arrays: Arrays, folder: Path | None) -> Arrays:
@@ -58,62 +70,62 @@ def _terms(arrays: Arrays, folder: Path | None) -> Arrays:
 
 
 def _surfaces(arrays: Arrays) -> Arrays:
-    surfaces, terms = strings(arrays, "surfaces"), strings(arrays, "terms")
-    number = {term: index for index, term in enumerate(terms)}
-    of_term = np.array([number.get(stem(surface), BREAK) for surface in surfaces], np.uint32)
-    surface_listed, term_listed = np.zeros(len(surfaces), np.uint32), np.zeros(len(terms), np.uint32)
+    surfaces, terms = strings(arrays, "surfaces"), StringTable(arrays["terms_bytes"], arrays["terms_offsets"])
+    of_term = np.full(len(arrays["surfaces_offsets"]) - 1, BREAK, np.uint32)
+    near: dict[int, list[npt.NDArray[np.uint32]]] = {length: [] for length in range(SHORTEST, LONGEST + 1)}
+    signed: dict[int, list[npt.NDArray[np.uint64]]] = {length: [] for length in near}
+    for first in range(0, len(of_term), _AT_ONCE):
+        some = list(islice(surfaces, _AT_ONCE))
+        numbers = find(terms, [stem(surface).encode("utf-8", "surrogatepass") for surface in some])
+        of_term[first : first + len(some)] = np.where(numbers < 0, BREAK, numbers)
+        by_length: dict[int, list[int]] = {}
+        for index, surface in enumerate(some):
+            if len(surface) in near and is_correctable(surface):
+                by_length.setdefault(len(surface), []).append(index)
+        for length, indexes in by_length.items():
+            near[length].append(np.array(indexes, np.uint32) + np.uint32(first))
+            signed[length].append(signatures([some[index] for index in indexes]))
+    surface_listed, term_listed = np.zeros(len(of_term), np.uint32), np.zeros(len(terms.offsets) - 1, np.uint32)
     listed = arrays["flags"] & np.uint8(LISTED)
     listed_counts(
         arrays["document_surfaces_offsets"], arrays["document_surfaces"], of_term, listed, surface_listed, term_listed
     )
-    by_length: dict[int, list[int]] = {length: [] for length in range(SHORTEST, LONGEST + 1)}
-    for index, surface in enumerate(surfaces):
-        if len(surface) in by_length and is_correctable(surface):
-            by_length[len(surface)].append(index)
-    signed = [signatures([surfaces[index] for index in numbers]) for numbers in by_length.values() if numbers]
     return {
         "surface_term": of_term,
         "surface_listed": surface_listed,
         "term_listed": term_listed,
-        "near_surfaces": np.array([index for numbers in by_length.values() for index in numbers], np.uint32),
-        "near_signatures": np.concatenate(signed) if signed else np.empty(0, np.uint64),
-        "near_starts": np.cumsum([0, *map(len, by_length.values())], dtype=np.int64),
+        "near_surfaces": np.concatenate([np.empty(0, np.uint32), *chain.from_iterable(near.values())]),
+        "near_signatures": np.concatenate([np.empty(0, np.uint64), *chain.from_iterable(signed.values())]),
+        "near_starts": np.cumsum([0, *(sum(map(len, some)) for some in near.values())], dtype=np.int64),
     }
 
 
 def _values(arrays: Arrays) -> Arrays:
     """A value is of the group of the first one that differs from it in case only, within its field."""
-    first: dict[str, int] = {}
-    values = strings(arrays, "values")
-    groups = [first.setdefault(value.casefold(), index) for index, value in enumerate(values)]
-    following, last = [BREAK] * len(values), dict[int, int]()
-    for index, group in enumerate(groups):
-        if group in last:
-            following[last[group]] = index
-        last[group] = index
-    return {
-        "value_group": np.array(groups, np.uint32),
-        "value_next": np.array(following, np.uint32),
-        "value_hash": np.array([hash_of(value.partition(":")[2]) for value in values], np.uint64),
-    }
+    folded, hashes = bytearray(), array("Q")
+    for value in strings(arrays, "values"):
+        folded += blake2b(value.casefold().encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        hashes.append(hash_of(value.partition(":")[2]))
+    order, is_first = _distinct(list(np.frombuffer(folded, np.uint64).reshape(-1, 2).T))
+    group, following = np.empty(len(order), np.uint32), np.full(len(order), BREAK, np.uint32)
+    group[order] = order[is_first][np.cumsum(is_first) - 1]
+    following[order[:-1][~is_first[1:]]] = order[1:][~is_first[1:]]
+    return {"value_group": group, "value_next": following, "value_hash": np.frombuffer(hashes, np.uint64)}
+
+
+def _distinct(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The order of rows by their columns, equal ones in their own order; and for each row, in that order, whether it is
+    the first of equal ones."""
+    order = np.lexsort(columns[::-1])
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = np.any([np.diff(column[order]) != 0 for column in columns], axis=0)
+    return order, is_first
 
 
 def _ranks(arrays: Arrays) -> Arrays:
-    by_id = _sorted(arrays, "id")
-    by_name = _sorted(arrays, "name_order")
+    by_id = in_order(arrays["id"], arrays["id_offsets"])
+    by_name = in_order(arrays["name_order"], arrays["name_order_offsets"])
     return {"id_order": by_id, "id_rank": _inverse(by_id), "name_rank": _inverse(by_name)}
-
-
-def _sorted(arrays: Arrays, name: str) -> npt.NDArray[np.uint32]:
-    """The documents in the order of a row of bytes."""
-    texts = row_bytes(arrays, name)
-    return np.array(sorted(range(len(texts)), key=texts.__getitem__), np.uint32)
-
-
-def row_bytes(arrays: Arrays, name: str) -> list[bytes]:
-    """The rows of bytes of all documents."""
-    data, offsets = arrays[name].tobytes(), arrays[f"{name}_offsets"].tolist()
-    return [data[start:end] for start, end in pairwise(offsets)]
 
 
 def _inverse(order: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
@@ -123,13 +135,14 @@ def _inverse(order: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
 
 
 def _prices(arrays: Arrays) -> Arrays:
-    columns: list[npt.NDArray[Any]] = [arrays[f"offer_{name}"] for name in ("currency", "interval", "amount")]
-    distinct, price = np.unique(np.stack(columns, 1), axis=0, return_inverse=True)
+    names = ("currency", "interval", "amount")
+    columns = [arrays[f"offer_{name}"] for name in names]
+    order, is_first = _distinct(columns)
+    price = np.empty(len(order), np.uint32)
+    price[order] = np.cumsum(is_first) - 1
+    firsts = order[is_first]
     return {
         "amount_double": np.array([float(amount_of_key(key)) for key in strings(arrays, "amounts")], np.float64),
-        "price": np.asarray(price, np.uint32).reshape(-1),
-        **{
-            f"price_{name}": np.ascontiguousarray(distinct[:, column], np.uint32)
-            for column, name in enumerate(("currency", "interval", "amount"))
-        },
+        "price": price,
+        **{f"price_{name}": column[firsts] for name, column in zip(names, columns, strict=True)},
     }

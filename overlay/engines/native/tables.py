@@ -97,6 +97,30 @@ def _find(data: Bytes, offsets: Offsets, keys: Bytes, key_offsets: Offsets) -> O
 
 
 @kernel()
+def in_order(data: Bytes, offsets: Offsets) -> Numbers:
+    """The numbers of strings sorted by their bytes, equal ones in their own order, by merging ever longer runs."""
+    size = len(offsets) - 1
+    order, merged = np.arange(size).astype(np.uint32), np.empty(size, np.uint32)
+    length = 1
+    while length < size:
+        for start in range(0, size, 2 * length):
+            left, right = start, start + length
+            middle, end = min(right, size), min(right + length, size)
+            for target in range(start, end):
+                is_left = left < middle
+                if is_left and right < end:
+                    one, two = order[left], order[right]
+                    is_left = compare(data, offsets[one], offsets[one + 1], data, offsets[two], offsets[two + 1]) <= 0
+                if is_left:
+                    merged[target], left = order[left], left + 1
+                else:
+                    merged[target], right = order[right], right + 1
+        order, merged = merged, order
+        length *= 2
+    return order
+
+
+@kernel()
 def commonest(data: Bytes, offsets: Offsets, counts: Numbers, prefix: Bytes, most: int) -> Offsets:
     """The numbers of the strings with a prefix which are counted, at most so many of the highest counts: in falling
     order, equal ones by number."""

@@ -36,6 +36,13 @@ def test_a_string_is_found_by_its_number(packed: list[bytes], searched: bytes) -
     assert tables.find(table, [searched]).tolist() == [before if searched in packed else -1 - before]
 
 
+@settings(deadline=None)
+@given(texts=st.lists(strings, max_size=40))
+def test_strings_are_sorted_by_their_bytes_and_equal_ones_stay_in_order(texts: list[bytes]) -> None:
+    expected = sorted(range(len(texts)), key=texts.__getitem__)
+    assert tables.in_order(*tables.pack(texts)).tolist() == expected
+
+
 @pytest.mark.parametrize("string", [b"", b"a", b"a\0", b"b" * 1000, "ähnlich".encode(), b"\xff"])
 def test_an_empty_table_holds_nothing(string: bytes) -> None:
     assert tables.find(tables.pack([]), [string]).tolist() == [-1]

@@ -62,7 +62,7 @@ def test_rows_of_terms_and_words_are_those_of_the_texts(documents: list[Document
     for document in documents:
         builder.add(document)
     arrays = builder.arrays()
-    terms, words = strings(arrays, "terms"), strings(arrays, "surfaces")
+    terms, words = list(strings(arrays, "terms")), list(strings(arrays, "surfaces"))
     spans = list(pairwise(arrays["forward_offsets"].tolist()))
     rows = list(pairwise(arrays["document_surfaces_offsets"].tolist()))
     for number, document in enumerate(documents):
