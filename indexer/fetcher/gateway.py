@@ -56,11 +56,9 @@ class Gateway:
         names = [unquote(name) for name in path.split("/") if name]
         if len(names) > MAX_DEPTH:
             raise FetchError("fetch-url", f"a path of {len(names)} names; at most {MAX_DEPTH} are followed")
+        client = httpx.AsyncClient(trust_env=False, verify=self._tls, timeout=self._limits.first_byte)
         try:
-            async with (
-                asyncio.timeout(self._limits.total),
-                httpx.AsyncClient(trust_env=False, verify=self._tls, timeout=self._limits.first_byte) as client,
-            ):
+            async with asyncio.timeout(self._limits.total), client:
                 body = await self._walk(client, root, names)
                 if body is not None:
                     return IpfsFile(body, True, f"{self._base}/ipfs/{cid_path}")
