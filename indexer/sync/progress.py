@@ -15,7 +15,7 @@ class SyncProgress:
     since the start; event_counts: the events by kind. mempool: transactions in the source's mempool, None where it
     lists none. reorgs, refused: reorganisations, and blocks refused as invalid. checked: the header rules that are
     checked, empty until the source is open. note: a warning of the source; for a source of partial blocks, its meaning.
-    caught: answers of this source that were refused as impossible.
+    caught: answers of this source, or ranges of its files, that were refused as impossible.
     """
 
     name: str
