@@ -44,6 +44,8 @@ BLOCK_LOOPS = CompiledLoops(
         "parsers/jit.py",
         "parsers/numba_compiler.py",
         "parsers/bitcoin/intrinsics.py",
+        "parsers/bitcoin/outpoint_table.py",
+        "parsers/bitcoin/script_scan.py",
         "parsers/bitcoin/block_loop.py",
         "parsers/bitcoin/sha256_lanes.py",
         "parsers/bitcoin/batch_sha256.py",

@@ -166,7 +166,8 @@ def flush(space: _Workspace, used: int, numbers: IntArray, rows: Hashes) -> None
 
 @compiled
 def pad(space: _Workspace, lane: int, pos: int, end: int, size: int) -> int:
-    """Write the last blocks of a message of `size` bytes: its last `size` % 64 bytes, which begin at `at`, and padding.
+    """Write the last blocks of a message of `size` bytes: its last `size` % 64 bytes, which begin at `pos`, and the
+    padding.
 
     Returns the number of blocks. Bytes are read eight at a time as long as the data, which end at `end`, allow it.
     """

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.bitcoin import block_loop as loop
+from parsers.bitcoin.outpoint_table import fingerprint_all
 from parsers.bitcoin.tx import Outpoint
 from parsers.bitcoin.watched_outpoints import WatchedOutpoints, address, batches
 
@@ -122,7 +123,7 @@ class SpenderIndex:
             self._sorted = True
         data, base = address(packed)
         fingerprints = np.empty(len(packed) // 36, np.uint64)
-        loop.fingerprint_all(base, self._key, fingerprints)
+        fingerprint_all(base, self._key, fingerprints)
         del data
         tags = np.unique(fingerprints & ~self._low)
         first = np.searchsorted(self._entries, tags)

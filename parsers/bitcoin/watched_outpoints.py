@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from parsers.bitcoin import block_loop as loop
+from parsers.bitcoin import outpoint_table as table_kernels
 from parsers.bitcoin.tx import Outpoint
 
 Buffer = bytes | bytearray | memoryview
@@ -46,20 +46,20 @@ class WatchedOutpoints:
 
     def __contains__(self, outpoint: Outpoint) -> bool:
         packed, base = address(outpoint.pack())
-        is_member = loop.contains(base, self._key, self._table, self._bloom)
+        is_member = table_kernels.contains(base, self._key, self._table, self._bloom)
         del packed
         return bool(is_member)
 
     @property
     def arrays(self) -> tuple[np.uint64, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """Key, table and bitmap: the arguments of the compiled loop."""
+        """Key, table and bitmap: the arguments of the compiled table_kernels."""
         return self._key, self._table, self._bloom
 
     def contains(self, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """For each fingerprint made with the same key (see `block.inputs`), whether it is one of a member."""
         is_member = np.zeros(len(fingerprints), np.bool_)
         if self._size:
-            loop.contains_all(fingerprints, self._table, self._bloom, is_member)
+            table_kernels.contains_all(fingerprints, self._table, self._bloom, is_member)
         return is_member
 
     def add(self, outpoints: Iterable[Outpoint]) -> None:
@@ -72,14 +72,14 @@ class WatchedOutpoints:
         count = len(packed) // 36
         self._reserve(self._size + count)
         data, base = address(packed)
-        self._size += loop.add_all(base, count, self._key, self._table, self._bloom)
+        self._size += table_kernels.add_all(base, count, self._key, self._table, self._bloom)
         del data
 
     def discard(self, outpoints: Iterable[Outpoint]) -> None:
         """Remove outpoints; those that are not members are ignored."""
         for packed in batches(outpoints):
             data, base = address(packed)
-            removed = loop.remove_all(base, len(packed) // 36, self._key, self._table)
+            removed = table_kernels.remove_all(base, len(packed) // 36, self._key, self._table)
             del data
             self._size -= removed
             self._deleted += removed
@@ -97,7 +97,7 @@ class WatchedOutpoints:
     def _resize(self, size: int) -> None:
         """Move to a table of `size` slots with a bitmap of eight bits a slot, without the bits of removed members."""
         table, bloom = np.zeros(size, np.uint64), np.zeros(size // 8, np.uint64)
-        loop.move_all(self._table, table, bloom)
+        table_kernels.move_all(self._table, table, bloom)
         self._table, self._bloom, self._deleted = table, bloom, 0
 
 
