@@ -86,13 +86,14 @@ class ListingProof(ProofHop, kw_only=True):
         tuple[ProofHop, ...], Meta(description="The transactions from the registration to this revision.")
     ] = ()
     after: Annotated[
-        tuple[ProofHop, ...], Meta(description="Those that moved the satoshi since, without a newer revision.")
+        tuple[ProofHop, ...],
+        Meta(description="The later transactions that moved the satoshi, without a newer revision."),
     ] = ()
     parents: Annotated[
         tuple[Hex, ...],
         Meta(
-            description="Kept transactions that those spend before the satoshi: their values say where it went. They "
-            "need no merkle path, as what spends them commits to their ids."
+            description="Stored transactions with outputs that these spend in inputs before the satoshi's: their "
+            "values determine where it moved. They need no merkle path: the spending transactions commit to their ids."
         ),
     ] = ()
     owner_checked_at: Time | None = None

@@ -237,7 +237,7 @@ class ListingHead(Record, kw_only=True, omit_defaults=True):
         str | None, Meta(description="The address that holds the satoshi, or the account that keeps the pointer.")
     ]
     txid: Annotated[Txid, text("The transaction of the winning revision.")]
-    app: Annotated[str, Meta(description="The program that published it, as it says itself.")]
+    app: Annotated[str, Meta(description="The program that published it, as it names itself.")]
     card_sha256: Annotated[Txid, Meta(description="The SHA-256 of the card's exact bytes.")]
     integrity: Annotated[
         str,
@@ -246,7 +246,7 @@ class ListingHead(Record, kw_only=True, omit_defaults=True):
             "hash-verified",
             "unhashed",
             "drifted",
-            description="In the transaction; by a hash that is met; by an address alone; or something else is served.",
+            description="In the transaction; by a hash that the card has; by an address; or another card is served.",
         ),
     ]
     anchors: Annotated[tuple[ItemAnchor, ...], Meta(description="The pointers to it; empty for an inscription.")]
@@ -260,13 +260,13 @@ class ListingHead(Record, kw_only=True, omit_defaults=True):
     ] = None
     owner_checked_at: Annotated[
         Time | None,
-        Meta(description="When the source last said that the outpoint is unspent, where moves are found by asking."),
+        Meta(description="When the source last reported the outpoint as unspent, where moves are found by queries."),
     ] = None
     pending: Annotated[
         PendingUpdate | None, Meta(description="The newest unconfirmed revision; absent without one.")
     ] = None
     anchor_count: Annotated[
-        Count, Meta(description="How many pointers there are to it; `anchors` shows the telling ones.")
+        Count, Meta(description="How many pointers there are to it; `anchors` has the most important ones.")
     ] = 0
     fetched_from: Annotated[str | UnsetType | None, Meta(description="Where the card of a pointer was fetched.")] = (
         UNSET

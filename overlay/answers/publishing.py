@@ -1,4 +1,4 @@
-"""What publishers are answered: traces of transactions, reviews of cards, fetches, unsigned registrations; problems."""
+"""Answers to publishers: traces of transactions, reviews of cards, fetches, unsigned registrations; and problems."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ class StateDigest(TypedDict):
 
 
 class RebuildProgress(TypedDict):
-    """While some process rebuilds the index: registrations carried, of about how many. Until it is done the one before
-    answers."""
+    """The progress of a rebuild of the index: registrations written, and about how many there are. The earlier index
+    answers until it is complete."""
 
     done: Count
     of: Count

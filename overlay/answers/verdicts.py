@@ -85,8 +85,8 @@ class SubmittedReceipts(Record, kw_only=True):
 
 
 class RatedFacts(Record, kw_only=True):
-    """What records are rated by besides: keys and addresses of the listing, owners of other keys, payers that are
-    rated, and since when the owner has it."""
+    """Further facts by which records are rated: keys and addresses of the listing, owners of other keys, payers with a
+    rating, and the transfer to the present owner."""
 
     keys: tuple[str, ...]
     owner: str

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from overlay.projection.search_index import SearchIndex
 
 MARK = "copy"
-"""The file that says that an index is a copy which has not been used yet."""
+"""The file that marks an index as a copy that has not been used yet."""
 
 
 def copy_index(root: Path, folder: Path) -> IndexPosition:
@@ -50,7 +50,7 @@ def copy_index(root: Path, folder: Path) -> IndexPosition:
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[Path]:
-    """A new folder beside one, which is removed unless it is renamed, as is what a killed process left there."""
+    """A new folder beside `folder`. It is removed unless it is renamed, as are the remains of a killed process."""
     beside = folder.with_name(f"{folder.name}.copying")
     beside.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder.with_name(f"{folder.name}.copying-lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -93,9 +93,9 @@ class CountedValues:
 
 
 def _chosen(wide: Query, name: str, upper: Counts, total: int, limit: int, find: Find) -> tuple[Counts, int | None]:
-    """The exact counts of values that not every listing with the value would be found by: a search for each value, by
-    decreasing upper bound, until no other value can be among the most frequent; and how many there are, if all `total`
-    were counted."""
+    """The exact counts of values, where a listing with a value may be no result when it is chosen: a search for each
+    value, by decreasing upper bound, until no other value can be among the most frequent; and how many there are, if
+    all `total` were counted."""
     counted: list[tuple[_Rank, str, int]] = []
     done = 0
     for value, at_most in upper:

@@ -89,7 +89,7 @@ def offer_filter_of(query: Query) -> OfferFilter:
 
 
 def cheapest_for(query: Query) -> Callable[[bytes], Cheapest | None]:
-    """What returns the cheapest offer of a packed listing that meets a query, by the price rule of
+    """A function that returns the cheapest offer of a packed listing that meets a query, by the price rule of
     `parsers.cards.offer_filter`."""
     if asks_offer(query) or query.skills or query.price_currency or query.sort == "price_per_day":
         return partial(_cheapest, query.price_currency, offer_filter_of(query))

@@ -1,1 +1,1 @@
-"""Text and JSON on their way out: bytes, safe text, and the terminal."""
+"""Text and JSON for output: bytes, safe text, and the terminal."""

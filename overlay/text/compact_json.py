@@ -15,7 +15,7 @@ def encode(value: Any) -> bytes:
     """Compact UTF-8 JSON. Lone surrogates, which a URL can hold, are written as escapes."""
     try:
         return orjson.dumps(value, option=_ONLY_JSON)
-    except TypeError:  # these, numbers of more than 64 bits, keys that are not strings: all that is rare
+    except TypeError:  # rare: lone surrogates, numbers of more than 64 bits, keys that are not strings
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
