@@ -1,9 +1,8 @@
 """Diversity of results by relevance: no owner and no domain fills a page alone.
 
-Of every `PAGE` results at most three of one owner or registrable domain precede others; the rest follow. Where one of
-them has most of the candidates, a search without it finds candidates of others. A verified domain is another
-source than listings that only name it. The order does not depend on how many results are requested, so pages by number
-and by cursor agree.
+Of every `PAGE` results at most three of one owner or registrable domain precede others. Where one of them has most of
+the candidates, a search without it finds candidates of others. A verified domain is another source than listings that
+only name it. The order does not depend on how many results are requested, so pages by number and by cursor agree.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ def flooding(sources: Sources) -> list[int]:
 
 def spread(sources: Sources, count: int) -> list[int]:
     """The results, sorted so that the first `count` have at most `SHARE` of one owner or domain, unless there are no
-    others. The rest keep their order."""
-    first, rest = _limited(sources, range(len(sources)), count, SHARE)
-    return sorted(first) + rest
+    others. The remaining ones keep their order."""
+    first, others = _limited(sources, range(len(sources)), count, SHARE)
+    return sorted(first) + others
 
 
 def diversified(sources: Sources, stop: int) -> list[int]:
@@ -53,16 +52,16 @@ def _limited(sources: Sources, results: Sequence[int], count: int, most: int) ->
     and the remaining results."""
     owners, domains = defaultdict[int, int](int), defaultdict[int, int](int)
     first: list[int] = []
-    rest: list[int] = []
+    others: list[int] = []
     for rank, index in enumerate(results):
         if len(first) == count:
-            return first, [*rest, *results[rank:]]
+            return first, [*others, *results[rank:]]
         owner, domain = sources[index]
         if owners[owner] < most and domains[domain] < most:
             first.append(index)
             owners[owner] += owner != 0
             domains[domain] += domain != 0
         else:
-            rest.append(index)
+            others.append(index)
     missing = count - len(first)
-    return first + rest[:missing], rest[missing:]
+    return first + others[:missing], others[missing:]

@@ -100,12 +100,12 @@ def _cut(text: str) -> tuple[str, str]:
         if size > MAX_BYTES:
             break
         count += 1
-    head, rest = content[:count], content[count:]
+    head, remainder = content[:count], content[count:]
     if not head:  # a script without spaces
-        whole = rest[0]
+        whole = remainder[0]
         part = whole.encode("utf-8", "surrogatepass")[:MAX_BYTES].decode("utf-8", "ignore")
-        head, rest = [part], [whole[len(part) :], *rest[1:]]
-    return " ".join(head), " ".join(filter(None, rest))
+        head, remainder = [part], [whole[len(part) :], *remainder[1:]]
+    return " ".join(head), " ".join(filter(None, remainder))
 
 
 def without(text: str, kind: str, value: str) -> str:

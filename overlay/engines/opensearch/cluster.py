@@ -30,6 +30,7 @@ RETRIES = 3
 BULK_BYTES = 4 << 20
 _MAJORS = ("2", "3")
 _OPTIONS = {"shards": "1", "replicas": "1", "ca": "", "lease": "30"}
+_MOST_LEASE = 86_400
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 
 Json = dict[str, Any]
@@ -175,6 +176,9 @@ def _configured(location: str, shown: str) -> Cluster:
     name = parts.path.strip("/")
     if not name or name != name.lower() or not name.replace("-", "a").replace("_", "a").isalnum() or len(name) > 200:
         raise ValueError("NAME consists of lower-case letters, digits, - and _")
+    lease = float(options["lease"])
+    if not 0 < lease <= _MOST_LEASE:
+        raise ValueError(f"lease is a positive number of seconds, up to {_MOST_LEASE:,}")
     user, _, hosts = parts.netloc.rpartition("@")
     if options["ca"]:
         ssl.create_default_context(cafile=options["ca"])  # raises an OSError that names an unreadable file
@@ -190,9 +194,7 @@ def _configured(location: str, shown: str) -> Cluster:
         retry_on_status=(502, 503, 504),
         pool_maxsize=32,
     )
-    return Cluster(
-        client, name, shown, _number(options, "shards", 1), _number(options, "replicas", 0), float(options["lease"])
-    )
+    return Cluster(client, name, shown, _number(options, "shards", 1), _number(options, "replicas", 0), lease)
 
 
 def _host(scheme: str, location: str) -> Json:

@@ -113,9 +113,9 @@ def _group(group: TermGroup, least: float) -> Json:
         for alternative in group.alternatives
         if alternative.weight >= least
     ]
-    rest = [alternative.term for alternative in group.alternatives if alternative.weight < least]
-    if rest:
-        best.append({"constant_score": {"filter": {"terms": {"term": rest}}, "boost": 0.1}})
+    unscored = [alternative.term for alternative in group.alternatives if alternative.weight < least]
+    if unscored:
+        best.append({"constant_score": {"filter": {"terms": {"term": unscored}}, "boost": 0.1}})
     return {"dis_max": {"queries": best}}
 
 
