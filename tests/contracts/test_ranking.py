@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from overlay.api.search_answer import explained
 from overlay.projection.search_index import SearchIndex
 from overlay.search.diversity import MOST, PAGE, SHARE, diversified, spread
 from overlay.search.document import Document
-from overlay.search.query import Hit, shown_mark
+from overlay.search.query import Hit, Lookup, shown_mark
 from parsers.cards import Skill
 from tests.contracts.listed import ask, ids, listing, put
 
@@ -229,3 +229,15 @@ def test_pages_by_number_and_by_cursor_agree(
         shown += b"".join(map(shown_mark, ids(page)))
         after = page.hits[-1].sort_key
     assert numbered == followed == ids(whole)
+
+
+def test_a_listing_that_a_lookup_places_first_is_on_no_other_page(engine: SearchIndex) -> None:
+    """It is far beyond the candidates of the words."""
+    others = [listing(f"{number:03}", "Alpha", owner=f"owner {number}") for number in range(149)]
+    last = listing("149", "Another", owner="last", description="one " * 200 + "alpha", more_facts=("package:x",))
+    put(engine, *others, last)
+    lookup = Lookup("package", ("package:x",), leads=True)
+    pages = [ids(ask(engine, "alpha", lookups=(lookup,), limit=30, offset=offset)) for offset in range(0, 150, 30)]
+    shown = list(chain.from_iterable(pages))
+    assert shown[0] == "149"
+    assert sorted(shown) == sorted({document.id for document in (*others, last)})
