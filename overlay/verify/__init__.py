@@ -14,15 +14,16 @@ from overlay.verify import item_members, server_answer, steps
 from overlay.verify.completeness import Completeness
 from overlay.verify.domains import Hosts
 from overlay.verify.header_chain import HeaderLinks, Progress
+from overlay.verify.item_members import Finding
 from overlay.verify.rating_checks import RatingCheck, ReceiptSource
 from overlay.verify.server_answer import HEADER, NotCheckedError, NotProvedError
-from overlay.verify.steps import Finding, VerificationContext
+from overlay.verify.steps import VerificationContext
 from overlay.verify.trusted_source import TrustedSource
 from parsers.errors import ParseError
 
 PROVED, NOT_PROVED, NOT_CHECKED = "proved", "not proved", "not checked"
 
-STEPS: Mapping[str, Callable[[VerificationContext], Finding]] = {
+STEPS: Mapping[str, Callable[[VerificationContext], Finding | None]] = {
     "transaction": steps.transaction,
     "card": steps.card,
     "registration": steps.registration,
@@ -36,8 +37,8 @@ STEPS: Mapping[str, Callable[[VerificationContext], Finding]] = {
     "rating": steps.rating,
     "complete": steps.complete,
 }
-"""The steps in order; each may use the findings of earlier ones. `complete` is taken only where other overlays are
-named, and `rating` where there is one."""
+"""The steps in order; a step may use the findings of earlier ones. None is the result of what is not a step of this
+verification."""
 
 _OPTIONAL = frozenset(("newest", "domain", "rating"))
 """Steps that may be left unchecked; if they fail, the listing is not verified, as with every step."""
@@ -122,7 +123,7 @@ def verify(
     except NotProvedError as error:
         named = item_members.not_proved(item, proof, item_members.UNPROVABLE, set())
         return VerificationReport(
-            id_, str(proof.get("chain")), (StepResult("answer", NOT_PROVED, str(error)),), tuple(named)
+            id_, str(proof.get("chain"))[:100], (StepResult("answer", NOT_PROVED, str(error)),), tuple(named)
         )
 
     def fetch(first: int) -> list[bytes]:
@@ -162,8 +163,6 @@ def _check_id(id_: str, item: Mapping[str, Any]) -> None:
 
 def _run(context: VerificationContext) -> Iterable[StepResult]:
     for name, check in STEPS.items():
-        if (name == "complete" and context.completeness is None) or (name == "rating" and context.rating is None):
-            continue
         try:
             finding = check(context)
         except NotCheckedError as error:
@@ -171,8 +170,9 @@ def _run(context: VerificationContext) -> Iterable[StepResult]:
         except (NotProvedError, ParseError) as error:
             yield StepResult(name, NOT_PROVED, str(error))
         else:
-            context.findings[name] = finding
-            yield StepResult(name, PROVED, finding.detail)
+            if finding is not None:
+                context.findings[name] = finding
+                yield StepResult(name, PROVED, finding.detail)
 
 
 def _not_proved(context: VerificationContext) -> list[str]:

@@ -73,7 +73,7 @@ class Completeness:
         self.blocks.append(MinedBlock(b"", anchor.block_hash, anchor.height, header))
 
     def check(self, answer: ServerAnswer, links: HeaderLinks) -> str:
-        """What the comparison shows, in a sentence. Raises NotProvedError where `own` leaves something out or
+        """What the comparison shows, in a sentence. Raises NotProvedError where `serving` leaves something out or
         contradicts itself, NotCheckedError where that cannot be determined."""
         try:
             if self._problem is not None:
@@ -104,8 +104,8 @@ class Completeness:
         return "; ".join(sentences)
 
     def _judged(self, other: AnchorSource, answer: ServerAnswer, difference: DifferingBlock) -> str:
-        """Why what only `other` admitted does not show that `own` leaves something out; "" where it has nothing more.
-        Raises NotProvedError where it does."""
+        """Why what only `other` admitted does not show that `serving` leaves something out; "" where `other` has no
+        more. Raises NotProvedError where it does."""
         theirs = other.admitted(difference.theirs)
         ours = {admitted.txid for admitted in self.serving.admitted(difference.ours)}
         missing = [admitted.txid for admitted in theirs if admitted.txid not in ours]

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from indexer.fetcher.card_fetcher import CardFetch, CardFetcher, CardRequest, CardState
 from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.domain_badges import DomainVerifier, HostNames
 from overlay.listings.from_pointer import host as pointing_host
-from overlay.verify.item_members import same
+from overlay.verify.item_members import Finding, same
 from overlay.verify.server_answer import NotCheckedError, NotProvedError, ServerAnswer
 from parsers.cards import Kind
 
 if TYPE_CHECKING:
     from indexer.settings import Settings
-
-Shown = tuple[str, Mapping[str, Any]]
-"""A sentence, and the members of the item that it proves."""
 
 
 class Hosts(Protocol):
@@ -57,7 +53,7 @@ class Internet:
         return asyncio.run(CardFetcher(self._fetcher, self._gateway).fetch_card(locator, CardRequest((digest,))))
 
 
-def inscribed(answer: ServerAnswer, hosts: Hosts, host: str) -> Shown:
+def inscribed(answer: ServerAnswer, hosts: Hosts, host: str) -> Finding:
     """Check that the host of an inscribed card's url confirms it as in the answer. Raises NotProvedError when it
     does not, NotCheckedError when the host does not answer, or confirms more than the answer."""
     answers = hosts.fetch_names(host)
@@ -72,7 +68,7 @@ def inscribed(answer: ServerAnswer, hosts: Hosts, host: str) -> Shown:
         raise NotProvedError(f"by the answer {host} confirms the listing, but it does not")
     if not same(shown, answered):
         raise NotCheckedError(f"{host} {_WORDS[by]}, and the answer differs")
-    return f"{host} {_WORDS[by]}, as the answer says", {"domain": answer.item["domain"]}
+    return Finding(f"{host} {_WORDS[by]}, as the answer says", {"domain": answer.item["domain"]})
 
 
 def _answered(answer: ServerAnswer) -> object:
@@ -103,7 +99,7 @@ def _by(answer: ServerAnswer, answers: HostNames) -> str:
     return "hash" if sha256(answer.card).digest() in answers.served and not names_another else ""
 
 
-def pointed(answer: ServerAnswer, hosts: Hosts, host: str) -> Shown:
+def pointed(answer: ServerAnswer, hosts: Hosts, host: str) -> Finding:
     """Check that the locator of a pointer serves the card (law 9). Raises NotProvedError when it serves something else
     and the answer differs, NotCheckedError when it serves nothing."""
     fetched = hosts.fetch(answer.registration, sha256(answer.card).digest())
@@ -116,7 +112,7 @@ def pointed(answer: ServerAnswer, hosts: Hosts, host: str) -> Shown:
         is_named = bool(pointing_host(answer.registration))
         is_true = same({"host": host, "verified": is_named} if host else None, _answered(answer))
         shown = {"integrity": integrity} | ({"domain": answer.item["domain"]} if is_true else {})
-        return f"{answer.registration} serves the card that the pointer names", shown
+        return Finding(f"{answer.registration} serves the card that the pointer names", shown)
     if fetched.state is CardState.MISMATCH and integrity == "hash-verified":
         raise NotProvedError(f"{answer.registration} serves something else than the card that the pointer names")
     why = next((attempt.refusal.sentence for attempt in fetched.attempts if attempt.refusal), "")

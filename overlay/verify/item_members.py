@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from overlay.listings import from_pointer, item_json
@@ -32,6 +32,14 @@ OPTIONAL_OF_CARDS = ("headers", "transport")
 
 MOST_NAMES, LONGEST_NAME = 200, 100
 """Names of a server's unknown members in a report, and characters of a name, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a step proves: a sentence, and the members of the item with the values that they must have."""
+
+    detail: str
+    members: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,6 @@ class RatingCheck:
     blocks: list[MinedBlock] = field(default_factory=list)
     _first: Mapping[str, Any] = field(default_factory=dict)
     _records: list[ReceiptRecord] = field(default_factory=list)
-    _documents: dict[str, bytes] = field(default_factory=dict)
     _works: dict[str, dict[tuple[Any, ...], int]] = field(default_factory=dict)
     _problem: str = ""
 
@@ -115,7 +114,7 @@ class RatingCheck:
         expected = (*(record[name] for name in ("digest", "worker", "outcome", "task")), counter_signer)
         completed_at = self._works_of(card, record["document"], record["receivedAt"]).get(expected)
         if completed_at is None:
-            raise NotProvedError(f"the document {record['document']}does not prove a record")
+            raise NotProvedError(f"the document {str(record['document'])[:100]!a} does not prove a record")
         payment = record["payment"]
         if payment and payment["proved"]:
             latest = self._check_payment(payment)
@@ -131,8 +130,7 @@ class RatingCheck:
         )  # fmt: skip
 
     def _works_of(self, card: AgentCard, name: str, received_at: int) -> dict[tuple[Any, ...], int]:
-        """The work in a document and the time of its completion, verified at the time when it was
-        received."""
+        """The work in a document and the time of its completion, verified as of the time it was received."""
         if name not in self._works:
             document = read(self._document(name))
             kind = {"attestation": "attestation", "envelope": "mrp-evidence"}
@@ -173,9 +171,8 @@ class RatingCheck:
         return block
 
     def _document(self, name: str) -> bytes:
-        if name not in self._documents:
-            body = self.source.document(name)
-            if sha256(body).hexdigest() != name:
-                raise NotProvedError(f"the document {name} has another hash")
-            self._documents[name] = body
-        return self._documents[name]
+        """The bytes of a document, which are not kept: a listing may have 100,000, of 256 kB each."""
+        body = self.source.document(name)
+        if sha256(body).hexdigest() != name:
+            raise NotProvedError(f"the document {name[:100]!a} has another hash")
+        return body

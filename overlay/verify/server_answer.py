@@ -127,7 +127,7 @@ def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: byte
     """What a server answers about listing `id_`. Raises NotProvedError naming what cannot be read."""
     network = by_caip2(_text(proof, "chain"))
     if network is None:
-        raise NotProvedError(f"it is on {proof['chain']!a}, a chain that this program does not support")
+        raise NotProvedError(f"it is on {proof['chain'][:100]!a}, a chain that this program does not support")
     if item.get("type") not in tuple(Kind):
         raise NotProvedError(f"the answer calls it {str(item.get('type'))[:60]!a}, and not an agent or a tool")
     registration, _ = split_id(id_)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -12,6 +11,7 @@ from overlay.verify import block_checks, domains, item_members, pointer_checks, 
 from overlay.verify.completeness import Completeness
 from overlay.verify.domains import Hosts
 from overlay.verify.header_chain import HeaderLinks
+from overlay.verify.item_members import Finding
 from overlay.verify.rating_checks import RatingCheck
 from overlay.verify.server_answer import (
     HEADER,
@@ -34,14 +34,6 @@ MEMBERS = frozenset(
     )
 )  # fmt: skip
 """Members of items that steps prove; reported as not proved otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What a step proves: a sentence, and the members of the item with the values that they must have."""
-
-    detail: str
-    members: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -260,18 +252,15 @@ def newest(context: VerificationContext) -> Finding:
     return Finding(f"your own source {trusted.name} reports {location} as unspent")
 
 
-def rating(context: VerificationContext) -> Finding:
-    """The published receipts give the rating."""
-    if context.rating is None:
-        raise NotCheckedError("there is no rating")
-    return Finding(context.rating.check(context.links))
+def rating(context: VerificationContext) -> Finding | None:
+    """The published receipts give the rating; not a step without one."""
+    return Finding(context.rating.check(context.links)) if context.rating else None
 
 
-def complete(context: VerificationContext) -> Finding:
-    """The overlay leaves out nothing that others have, and nothing that moves the satoshi (BRC-136)."""
-    if context.completeness is None:
-        raise NotCheckedError("no other overlay is named")
-    return Finding(context.completeness.check(context.answer, context.links))
+def complete(context: VerificationContext) -> Finding | None:
+    """The overlay leaves out nothing that others have, and nothing that moves the satoshi (BRC-136); not a step where
+    no other overlay is named."""
+    return Finding(context.completeness.check(context.answer, context.links)) if context.completeness else None
 
 
 def domain(context: VerificationContext) -> Finding:
@@ -282,8 +271,5 @@ def domain(context: VerificationContext) -> Finding:
         raise NotCheckedError("the card names no host")
     if context.hosts is None:
         raise NotCheckedError(f"{here or answer.registration} is not checked")
-    if answer.origin is None:
-        detail, shown = domains.pointed(answer, context.hosts, here)
-    else:
-        detail, shown = domains.inscribed(answer, context.hosts, here)
-    return Finding(detail, shown)
+    check = domains.pointed if answer.origin is None else domains.inscribed
+    return check(answer, context.hosts, here)

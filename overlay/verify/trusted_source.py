@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import mmap
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from overlay.verify.server_answer import HEADER
 from parsers.bitcoin.tx import Outpoint, read, sha256d
 
-if TYPE_CHECKING:
-    from indexer.chains.node.client import NodeClient
-
 UNKNOWN, OUT_OF_RANGE = -5, -8
+"""Errors of nodes: for a block or transaction that it does not have, and for a height above its tip."""
+
 _HASH = re.compile("[0-9a-f]{64}")
-_T = TypeVar("_T")
 
 
 class TrustedSource(Protocol):
@@ -119,89 +117,49 @@ class Node:
 
     def holds(self, header: bytes, height: int) -> bool | None:
         """Whether its best chain has the block there; None when it does not have the block."""
-        from indexer.chains.node.client import RpcError
-
-        digest = sha256d(header)[::-1].hex()
-
-        async def ask(client: NodeClient) -> bool | None:
-            try:
-                answer: Any = await client.call("getblockheader", digest, True)
-            except RpcError as error:
-                if error.code == UNKNOWN:
-                    return None
-                raise
-            if not isinstance(answer, dict):
-                return None
-            confirmations, answer_height = answer.get("confirmations"), answer.get("height")
-            return bool(isinstance(confirmations, int) and confirmations > 0 and answer_height == height)
-
-        return self._run(ask)
+        answer = self._call("getblockheader", sha256d(header)[::-1].hex(), True, absent=UNKNOWN)
+        if not isinstance(answer, dict):
+            return None
+        confirmations = answer.get("confirmations")
+        return isinstance(confirmations, int) and confirmations > 0 and answer.get("height") == height
 
     def height(self) -> int | None:
         """The height of its best chain."""
-
-        async def ask(client: NodeClient) -> int | None:
-            answer: Any = await client.call("getblockcount")
-            return answer if isinstance(answer, int) else None
-
-        return self._run(ask)
+        answer = self._call("getblockcount")
+        return answer if isinstance(answer, int) else None
 
     def block_hash(self, height: int) -> bytes | None:
         """The hash of its best chain's block at a height; None above its tip."""
-        from indexer.chains.node.client import RpcError
-
-        async def ask(client: NodeClient) -> bytes | None:
-            try:
-                answer: Any = await client.call("getblockhash", height)
-            except RpcError as error:
-                if error.code == OUT_OF_RANGE:
-                    return None
-                raise
-            return bytes.fromhex(answer)[::-1] if isinstance(answer, str) and _HASH.fullmatch(answer) else None
-
-        return self._run(ask)
+        answer = self._call("getblockhash", height, absent=OUT_OF_RANGE)
+        return bytes.fromhex(answer)[::-1] if isinstance(answer, str) and _HASH.fullmatch(answer) else None
 
     def unspent(self, outpoint: Outpoint) -> bool | None:
         """Whether it is unspent in blocks; unconfirmed transactions do not count."""
-
-        async def ask(client: NodeClient) -> bool:
-            output: Any = await client.call("gettxout", outpoint.txid[::-1].hex(), outpoint.vout, False)
-            return output is not None
-
-        return self._run(ask)
+        return self._call("gettxout", outpoint.txid[::-1].hex(), outpoint.vout, False) is not None
 
     def satoshis(self, outpoint: Outpoint) -> int | None:
         """From the transaction, which a node with a transaction index has; the bytes must hash to the txid."""
-        from indexer.chains.node.client import RpcError
+        answer = self._call("getrawtransaction", outpoint.txid[::-1].hex(), False, absent=UNKNOWN)
+        try:
+            parsed = read(bytes.fromhex(answer) if isinstance(answer, str) else b"", segwit=True)
+        except ValueError:
+            return None
+        is_there = parsed.txid == outpoint.txid and outpoint.vout < len(parsed.outputs)
+        return parsed.outputs[outpoint.vout].satoshis if is_there else None
 
-        async def ask(client: NodeClient) -> Any:
-            try:
-                return await client.call("getrawtransaction", outpoint.txid[::-1].hex(), False)
-            except RpcError as error:
-                if error.code == UNKNOWN:
-                    return None
-                raise
+    def _call(self, method: str, *params: object, absent: int | None = None) -> Any:
+        """The node's answer; None for the error with the code `absent`. Raises SourceError."""
+        from indexer.chains.node.client import NodeClient, RpcError
 
-        return _value(self._run(ask), outpoint)
-
-    def _run(self, ask: Callable[[NodeClient], Awaitable[_T]]) -> _T:
-        from indexer.chains.node.client import NodeClient
-
-        async def once() -> _T:
+        async def call() -> Any:
             client = NodeClient(self._address)
             try:
-                return await ask(client)
+                return await client.call(method, *params)
+            except RpcError as error:
+                if error.code != absent:
+                    raise
+                return None
             finally:
                 await client.close()
 
-        return asyncio.run(once())
-
-
-def _value(answer: object, outpoint: Outpoint) -> int | None:
-    """An output's value in a transaction's hex, with a witness or without; None when it is not there."""
-    try:
-        raw = bytes.fromhex(answer) if isinstance(answer, str) else b""
-        parsed = next((tx for tx in (read(raw), read(raw, segwit=True)) if tx.txid == outpoint.txid), None)
-    except ValueError:
-        return None
-    return parsed.outputs[outpoint.vout].satoshis if parsed and outpoint.vout < len(parsed.outputs) else None
+        return asyncio.run(call())

@@ -3,6 +3,7 @@ its block commits to (BIP 141)."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from copy import deepcopy
 from hashlib import sha256
@@ -12,11 +13,14 @@ import pytest
 
 from overlay.verify import VerificationReport
 from overlay.verify.server_answer import HOP_MEMBERS
+from overlay.verify.trusted_source import open_source
 from parsers.bitcoin import beef, bump
 from parsers.bitcoin.tx import Outpoint, serialise
 from parsers.bitcoin.tx import read as read_tx
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import batch, body_of, p2pkh, tapscript
+from tests.fakes import MemoryChain
+from tests.nodes import Node
 from tests.overlay import forging_server
 from tests.overlay.answer_models import fits
 from tests.overlay.forging_server import Look, Server, look, paths, remove, words
@@ -230,3 +234,13 @@ def test_a_card_in_a_later_input_is_proved_with_the_values_of_the_inputs(look: L
         assert check(answer, id_).missing == [], name
         answer.proofs[id_]["parents"] = []
         assert "depends on the value" in words(check(answer, id_), "card")
+
+
+async def test_the_value_of_an_output_is_read_from_a_transaction_with_a_witness_whatever_it_spends() -> None:
+    kit = ChainKit("btc")
+    async with Node(MemoryChain(*kit.blocks)) as node:
+        for first in (b"\0", b"\x40", b"\xff"):  # read without the witness, it would be the length of a script
+            spent = kit.spend([Outpoint(first * 32, 0)], [(9_000, p2pkh("bob"))], witnesses=[[b"signature", b"key"]])
+            node.chain.unconfirmed[spent.txid] = kit.raw(spent.outpoint(0))
+            trusted = open_source(node.url)
+            assert await asyncio.to_thread(trusted.satoshis, spent.outpoint(0)) == 9_000
