@@ -5,12 +5,12 @@ The signer chooses the header, and in it the key set (`jku`): which key sets to 
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from parsers.cards import strict_json
 from parsers.cards.offers import price_lists
+from parsers.claims.canonical_json import base64url_text
 from parsers.claims.card_forms import CardForm, canonical_forms
 from parsers.claims.json_web_key import ALGORITHMS, Key, base64url, may_verify, verifies
 from parsers.errors import ParseError
@@ -116,7 +116,7 @@ def _keys_for(signature: CardSignature, keys: Iterable[Key]) -> list[Key]:
 
 
 def _signing_input(signature: CardSignature, form: CardForm) -> bytes:
-    return signature.protected.encode() + b"." + urlsafe_b64encode(form.payload).rstrip(b"=")
+    return f"{signature.protected}.{base64url_text(form.payload)}".encode()
 
 
 def _covers_pricing(card: dict[str, Any], form: CardForm) -> bool:

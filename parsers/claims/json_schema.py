@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -27,50 +28,21 @@ _BYTES_A_STEP, _VALUES_A_STEP, _SIZES_A_STEP, _STATES_A_STEP = 12, 8, 60, 2_500
 over or names that it matches, instructions of a pattern that are compiled, and characters of a text times
 instructions."""
 
-_ORDER = [
-    "$ref",
-    "type",
-    "maximum",
-    "minimum",
-    "exclusiveMaximum",
-    "exclusiveMinimum",
-    "multipleOf",
-    "maxLength",
-    "minLength",
-    "pattern",
-    "maxProperties",
-    "minProperties",
-    "required",
-    "maxItems",
-    "minItems",
-    "uniqueItems",
-    "const",
-    "enum",
-    "not",
-    "anyOf",
-    "oneOf",
-    "allOf",
-    "if",
-    "contains",
-    "propertyNames",
-    "additionalProperties",
-    "dependencies",
-    "properties",
-    "patternProperties",
-    "items",
-    "additionalItems",
-]
+_ORDER = (
+    "$ref", "type", "maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum", "multipleOf", "maxLength",
+    "minLength", "pattern", "maxProperties", "minProperties", "required", "maxItems", "minItems", "uniqueItems",
+    "const", "enum", "not", "anyOf", "oneOf", "allOf", "if", "contains", "propertyNames", "additionalProperties",
+    "dependencies", "properties", "patternProperties", "items", "additionalItems",
+)  # fmt: skip
 _RANKS = {keyword: rank for rank, keyword in enumerate(_ORDER)}
 
 
+@dataclass(slots=True)
 class _StepCount:
     """The steps of an evaluation until now, and the patterns that it has compiled."""
 
-    __slots__ = ("patterns", "steps")
-
-    def __init__(self) -> None:
-        self.steps = 0.0
-        self.patterns: set[tuple[str, str]] = set()
+    steps: float = 0.0
+    patterns: set[tuple[str, str]] = field(default_factory=set)
 
 
 _STEPS: ContextVar[_StepCount] = ContextVar("steps of an evaluation")

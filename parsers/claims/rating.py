@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 from parsers.claims.rating_windows import paid_window, signed_window
 
-OUTCOMES = ("completed", "failed", "denied")
-
 HALF_LIFE_MS = 90 * 86_400_000
 """After 90 days a record weighs half; in between its weight falls along a straight line."""
 

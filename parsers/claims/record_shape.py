@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from parsers.claims.canonical_json import SAFE_INTEGER, DocumentError
+from parsers.claims.rfc3339 import instant
 
 MemberTest = tuple[Callable[[Any], bool], str]
 """Whether a value is one, and what it should be."""
@@ -39,6 +40,7 @@ OBJECTS: MemberTest = (
     lambda value: isinstance(value, list) and all(isinstance(element, dict) for element in value),
     "a list of objects",
 )
+TIME: MemberTest = (lambda value: instant(value) is not None, "a time by RFC 3339")
 HEX_KEY: MemberTest = (
     lambda value: isinstance(value, str) and _HEX_KEY.fullmatch(value) is not None,
     "a public key of 64 lower-case hex digits",

@@ -31,11 +31,17 @@ from parsers.claims.motebit.receipts import (
     verify_receipt_sequence,
 )
 from parsers.claims.mrp.signed_envelope import EnvelopeRules, mrp_keys, verify_envelope
+from parsers.claims.record_shape import BOOLEAN, NUMBER, TEXT, TEXTS, MemberTest
 from parsers.claims.rfc3339 import instant
 from parsers.claims.verdict import DocumentVerdict, refused
 
 _MILLISECOND = 1_000_000
 MAX_SEEN = 1_000
+_FEW_TEXTS: MemberTest = (
+    lambda value: TEXTS[0](value) and len(value) <= MAX_SEEN,
+    f"a list of at most {MAX_SEEN} texts",
+)
+_FEW: MemberTest = (lambda value: isinstance(value, list) and len(value) <= MAX_SEEN, f"a list of at most {MAX_SEEN}")
 
 
 class VerifyRequestError(ValueError):
@@ -59,41 +65,18 @@ class VerifyRequest(NamedTuple):
         """The time in milliseconds since 1970."""
         return self.now / _MILLISECOND
 
-    def text(self, name: str) -> str | None:
-        """A text of the context, None where it is absent. Raises VerifyRequestError."""
+    def member(self, name: str, test: MemberTest, default: Any = None) -> Any:
+        """A member of the context, or the default where it is absent. Raises VerifyRequestError."""
+        is_one, noun = test
         value = self.context.get(name)
-        if value is not None and not isinstance(value, str):
-            raise VerifyRequestError(f"/context/{name}", "wrong-type", f"{name} is a text")
-        return value
+        if value is not None and not is_one(value):
+            raise VerifyRequestError(f"/context/{name}", "wrong-type", f"{name} is {noun}")
+        return default if value is None else value
 
-    def flag(self, name: str, default: bool) -> bool:
-        """A truth value of the context. Raises VerifyRequestError."""
-        value = self.context.get(name, default)
-        if not isinstance(value, bool):
-            raise VerifyRequestError(f"/context/{name}", "wrong-type", f"{name} is true or false")
-        return value
-
-    def number(self, name: str, default: float) -> float:
-        """A number of the context. Raises VerifyRequestError."""
-        value = self.context.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise VerifyRequestError(f"/context/{name}", "wrong-type", f"{name} is a number")
-        return value
-
-    def texts(self, name: str) -> frozenset[str]:
-        """A list of texts of the context. Raises VerifyRequestError."""
-        value = self.context.get(name, [])
-        is_list = isinstance(value, list) and len(value) <= MAX_SEEN
-        if not is_list or not all(isinstance(element, str) for element in value):
-            raise VerifyRequestError(f"/context/{name}", "wrong-type", f"{name} is a list of at most {MAX_SEEN} texts")
-        return frozenset(value)
-
-    def objects(self, name: str) -> list[Any] | None:
-        """A list of the context, None where it is absent. Raises VerifyRequestError."""
-        value = self.context.get(name)
-        if value is not None and (not isinstance(value, list) or len(value) > MAX_SEEN):
-            raise VerifyRequestError(f"/context/{name}", "wrong-type", f"{name} is a list of at most {MAX_SEEN}")
-        return value
+    @property
+    def seen(self) -> frozenset[str]:
+        """What was used before. Raises VerifyRequestError."""
+        return frozenset(self.member("seen", _FEW_TEXTS, ()))
 
 
 class DocumentKind(NamedTuple):
@@ -109,49 +92,47 @@ def _receipt_rules(request: VerifyRequest) -> ReceiptRules:
     return ReceiptRules(
         keys=key_ring(request.keys or {}),
         now=request.milliseconds,
-        seen=request.texts("seen"),
-        relay_task_id=request.text("relayTaskId"),
+        seen=request.seen,
+        relay_task_id=request.member("relayTaskId", TEXT),
     )
 
 
 def _delegation_rules(request: VerifyRequest) -> DelegationRules:
-    now = request.milliseconds if request.flag("checkExpiry", True) else None
-    return DelegationRules(keys=key_ring(request.keys or {}), now=now, seen=request.texts("seen"))
+    now = request.milliseconds if request.member("checkExpiry", BOOLEAN, True) else None
+    return DelegationRules(keys=key_ring(request.keys or {}), now=now, seen=request.seen)
 
 
 def _delegation(request: VerifyRequest) -> DocumentVerdict:
     if "grant" not in request.context:
         return verify_delegation(request.document, _delegation_rules(request))
-    return verify_tick(
-        request.document, request.context["grant"], request.objects("revocations"), _delegation_rules(request)
-    )
+    revocations = request.member("revocations", _FEW)
+    return verify_tick(request.document, request.context["grant"], revocations, _delegation_rules(request))
 
 
 def _token(request: VerifyRequest) -> DocumentVerdict:
-    keys, seen = key_ring(request.keys or {}), request.texts("seen")
-    return verify_token(request.document, keys, request.milliseconds, audience=request.text("audience"), seen=seen)
+    keys, audience = key_ring(request.keys or {}), request.member("audience", TEXT)
+    return verify_token(request.document, keys, request.milliseconds, audience=audience, seen=request.seen)
 
 
 def _dct(request: VerifyRequest) -> DocumentVerdict:
     """Without an operation no capability is required; an operation needs its namespace. Clients send the root and the
     time of their own context, too: those of the body win."""
-    operation, namespace = request.text("operation"), request.text("namespace")
+    operation, namespace, root = (request.member(name, TEXT) for name in ("operation", "namespace", "rootPublicKey"))
     if operation is not None and namespace is None:
         raise VerifyRequestError("/context/namespace", "missing", "an operation needs the namespace that it is of")
-    root = request.text("rootPublicKey")
     keys = [root] if request.keys is None and root is not None else request.keys
     context = TokenContext(
         roots=trusted_principals(keys) or frozenset(),
         now=request.now,
         operation=operation,
-        resource=request.text("resource") or "*",
+        resource=request.member("resource", TEXT) or "*",
         namespace=namespace,
-        spent=request.number("spentMicrocents", 0),
-        max_depth=request.number("maxChainDepth", MAX_DEPTH),
-        contract_id=request.text("contractId"),
-        revoked=request.texts("revocationIds"),
-        revocations=request.objects("revocations") or (),
-        seen=request.texts("seen"),
+        spent=request.member("spentMicrocents", NUMBER, 0),
+        max_depth=request.member("maxChainDepth", NUMBER, MAX_DEPTH),
+        contract_id=request.member("contractId", TEXT),
+        revoked=frozenset(request.member("revocationIds", _FEW_TEXTS, ())),
+        revocations=request.member("revocations", _FEW, ()),
+        seen=request.seen,
     )
     return verify_dct(request.document, context)
 
@@ -172,9 +153,9 @@ def _envelope(request: VerifyRequest) -> DocumentVerdict:
     rules = EnvelopeRules(
         keys=mrp_keys(request.keys or []),
         now=request.now,
-        seen=request.texts("seen"),
-        is_strict=request.flag("strict", False),
-        must_be_signed=request.flag("signed", True),
+        seen=request.seen,
+        is_strict=request.member("strict", BOOLEAN, False),
+        must_be_signed=request.member("signed", BOOLEAN, True),
     )
     return verify_envelope(request.document, rules)
 
@@ -189,12 +170,8 @@ def _card(request: VerifyRequest) -> DocumentVerdict:
     check = card_signature.verify(request.document, keys[:MAX_KEYS])
     if not check.verified:
         return DocumentVerdict(error=check.code, detail=_CARD_DETAILS[check.code])
-    members = {
-        "algorithm": check.algorithm,
-        "kid": check.kid,
-        "form": check.form,
-        "coversPricing": check.covers_pricing,
-    }
+    members = {name: getattr(check, name) for name in ("algorithm", "kid", "form")}
+    members["coversPricing"] = check.covers_pricing
     return DocumentVerdict(integrity="verified", binding="pinned", members=members)
 
 
@@ -225,18 +202,16 @@ KINDS: dict[str, DocumentKind] = {
     ),
     "dct": DocumentKind(
         _dct,
-        frozenset(
-            (
-                *("operation", "namespace", "resource", "spentMicrocents", "maxChainDepth", "contractId"),
-                *("revocationIds", "revocations", "seen", "rootPublicKey", "now"),
-            )
-        ),
+        frozenset((
+            "operation", "namespace", "resource", "spentMicrocents", "maxChainDepth", "contractId", "revocationIds",
+            "revocations", "seen", "rootPublicKey", "now",
+        )),
     ),
     "contract-output": DocumentKind(_contract_output, frozenset(("output",))),
     "attestation": DocumentKind(_attestation, frozenset(("contract",))),
     "mrp-envelope": DocumentKind(_envelope, frozenset(("seen", "strict", "signed"))),
     "card-signature": DocumentKind(_card),
-}
+}  # fmt: skip
 """The kinds of `POST /v1/verify/{kind}`."""
 
 MEMBERS = ("document", "keys", "now", "context")

@@ -13,7 +13,7 @@ from typing import Any
 
 from parsers.claims import ed25519
 from parsers.claims.canonical_json import DocumentError, jcs, read
-from parsers.claims.motebit import delegations, receipts, trust_levels
+from parsers.claims.motebit import delegations, receipts, trust_graph
 from parsers.claims.motebit.bearer_token import verify_token
 from parsers.claims.motebit.delegations import DelegationRules
 from parsers.claims.motebit.identifiers import did_key, hex_bytes, key_ring, sovereign_id
@@ -95,7 +95,7 @@ def receipt_sequence(vector: Vector) -> dict[str, Any]:
         if not is_current(receipt_tree(entry["receipt"], ReceiptRules(keys=keys))[0]):
             return {"valid": False, "error": f"Receipt {index} has invalid signature", "index": index}
     ordered = [entry["receipt"] for entry in entries]
-    fault = receipts.first_fault(ordered, lambda index, _: receipts.check_order(ordered, index))
+    fault = receipts.order_fault(ordered)
     return {"valid": True} if fault is None else {"valid": False, "error": fault[1].detail, "index": fault[0]}
 
 
@@ -147,13 +147,13 @@ def grant_tick_verdict(vector: Vector) -> dict[str, Any]:
 
 def trust_transition(vector: Vector) -> str | None:
     row = data(vector)
-    return trust_levels.transition(row["trust_level"], row["successful_tasks"], row["failed_tasks"])
+    return trust_graph.transition(row["trust_level"], row["successful_tasks"], row["failed_tasks"])
 
 
 def trust_constants(_vector: Vector) -> dict[str, Any]:
-    limits = trust_levels.THRESHOLDS
+    limits = trust_graph.THRESHOLDS
     return {
-        "scores": trust_levels.SCORES,
+        "scores": trust_graph.SCORES,
         "thresholds": {
             "promoteToVerified_minTasks": limits.verified_tasks,
             "promoteToVerified_minRate": limits.verified_rate,
@@ -167,7 +167,7 @@ def trust_constants(_vector: Vector) -> dict[str, Any]:
 
 def compose_delegation_trust(vector: Vector) -> float:
     row = data(vector)
-    return trust_levels.delegated_trust(row["direct"], row["tree"], row["trust"])
+    return trust_graph.delegated_trust(row["direct"], row["tree"], row["trust"])
 
 
 def route_rank(vector: Vector) -> list[dict[str, Any]]:
@@ -198,7 +198,7 @@ def route_candidate(one: Mapping[str, Any], required: frozenset[str]) -> RouteCa
     prices = [price["unit_cost"] for price in one["listing"]["pricing"] if price["capability"] in required]
     return RouteCandidate(
         identity=one["motebit_id"],
-        trust=trust_levels.SCORES[record.get("trust_level", "unknown")],
+        trust=trust_graph.SCORES[record.get("trust_level", "unknown")],
         rate=record["successful_tasks"] / tasks if tasks else 0.5,
         price=sum(prices),
         latency_ms=(one.get("latency_stats") or {}).get("avg_ms", one["listing"]["sla"]["max_latency_ms"]),

@@ -124,8 +124,7 @@ class DelegatedAccess:
         is_trusted = is_proven = entry["revokedBy"] in self.roots
         if token_text is not None:
             token = self._issued_here(token_text)
-            ids = revocation_ids(token)
-            if entry["revocationId"] not in ids or not is_revoked(token, ids, entry["revocationId"], entry):
+            if not is_revoked(token, revocation_ids(token), entry):
                 raise TokenDeniedError("not_revocable", "the signer may not revoke this block of the token")
             is_proven = True
         self.records.revoke(entry, is_proven=is_proven, is_trusted=is_trusted)

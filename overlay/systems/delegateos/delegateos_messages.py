@@ -22,8 +22,8 @@ from overlay.text.compact_json import encode
 from parsers.claims.canonical_json import DocumentError, check_size, plain, read
 from parsers.claims.delegateos.capability_token import FORMAT, TokenDeniedError, revocation_ids
 from parsers.claims.delegateos.contracts import check_contract, verify_attestation
-from parsers.claims.delegateos.delegation_chain import Delegation, check_chain, delegations_of
 from parsers.claims.delegateos.signed_objects import is_principal
+from parsers.claims.delegateos.token_issue import Delegation, last_delegation
 from parsers.claims.rfc3339 import instant
 
 MAX_DOCUMENT = 16_384
@@ -73,9 +73,7 @@ def _delegate(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]
         if params.get("dctFormat", FORMAT) != FORMAT:
             raise TokenDeniedError("malformed_token", f"dctFormat is not {FORMAT}")
         granted = access.verify(params.get("dct"))
-        chain = delegations_of(granted.token)
-        check_chain(chain)
-        delegation = chain[-1]
+        delegation = last_delegation(granted.token)
         if (params.get("delegationId"), params.get("parentDelegationId")) != (delegation.id, delegation.parent_id):
             raise DocumentError("broken_chain", "delegationId and parentDelegationId are not those of the token")
         if not all(map(_ID.fullmatch, (delegation.id, delegation.parent_id))) or not is_principal(delegation.delegatee):

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from parsers.claims.canonical_json import (
@@ -26,7 +27,7 @@ from parsers.claims.canonical_json import (
 )
 from parsers.claims.delegateos.resource_globs import GlobBudget, is_part, matches
 from parsers.claims.delegateos.signed_objects import DIGEST_BYTES, check_canonical, check_object, digest_text
-from parsers.claims.record_shape import ANYTHING, COUNT, NUMBER, OBJECT, OBJECTS, TEXT, RecordShape, one_of
+from parsers.claims.record_shape import ANYTHING, COUNT, NUMBER, OBJECT, OBJECTS, TEXT, TIME, RecordShape, one_of
 from parsers.claims.rfc3339 import instant
 from parsers.claims.verdict import DocumentVerdict
 
@@ -36,7 +37,6 @@ MAX_DEPTH = 10
 
 MAX_CAPABILITIES = 256
 _CAPABILITY = RecordShape("a capability", dict.fromkeys(("namespace", "action", "resource"), TEXT), {})
-_TIME = (lambda value: instant(value) is not None, "a time by RFC 3339")
 _CAPABILITIES = (
     lambda value: (
         isinstance(value, list)
@@ -57,21 +57,21 @@ _AUTHORITY = RecordShape(
         "capabilities": _CAPABILITIES,
         **dict.fromkeys(("chainDepth", "maxChainDepth"), COUNT),
         "maxBudgetMicrocents": NUMBER,
-        **dict.fromkeys(("expiresAt", "issuedAt"), _TIME),
+        **dict.fromkeys(("expiresAt", "issuedAt"), TIME),
     },
     {},
 )
 ATTENUATION_SHAPE = RecordShape(
     "an attenuation",
     dict.fromkeys(("attenuator", "delegatee", "delegationId", "contractId"), TEXT),
-    {"allowedCapabilities": _CAPABILITIES, "maxBudgetMicrocents": NUMBER, "expiresAt": _TIME, "maxChainDepth": COUNT},
+    {"allowedCapabilities": _CAPABILITIES, "maxBudgetMicrocents": NUMBER, "expiresAt": TIME, "maxChainDepth": COUNT},
 )
 _SIGNATURE = RecordShape("a signature", {"signer": TEXT, "signature": TEXT, "covers": ANYTHING}, {})
 _REVOCATION = RecordShape(
     "a revocation",
     {
         **dict.fromkeys(("revocationId", "revokedBy", "signature"), TEXT),
-        "revokedAt": _TIME,
+        "revokedAt": TIME,
         "scope": one_of("block", "chain"),
     },
     {},
@@ -119,42 +119,23 @@ class Authorized:
     delegatee: str
     steps: GlobBudget = field(default_factory=GlobBudget, compare=False)
 
-    @classmethod
-    def of_root(cls, authority: Mapping[str, Any]) -> Authorized:
-        """What the root allows."""
-        return cls(
-            authority["capabilities"],
-            authority["maxBudgetMicrocents"],
-            authority["expiresAt"],
-            authority["maxChainDepth"],
-            authority["delegatee"],
-        )
-
     def narrowed(self, by: Mapping[str, Any]) -> Authorized:
         """What is left after an attenuation. Raises TokenDeniedError for one that adds something."""
         if by["attenuator"] != self.delegatee:
             raise TokenDeniedError("attenuation_violation", "Attenuator mismatch")
         capabilities = by.get("allowedCapabilities", self.capabilities)
-        granted = self.capabilities
-        wider = next(
-            (capability for capability in capabilities if not is_granted(capability, granted, self.steps)), None
-        )
-        if wider is not None:
-            raise TokenDeniedError("attenuation_violation", "Capability expansion", capability=wider)
-        if by.get("maxBudgetMicrocents", self.budget) > self.budget:
+        budget, expires = by.get("maxBudgetMicrocents", self.budget), by.get("expiresAt", self.expires)
+        for capability in capabilities:
+            if not is_granted(capability, self.capabilities, self.steps):
+                raise TokenDeniedError("attenuation_violation", "Capability expansion", capability=capability)
+        if budget > self.budget:
             raise TokenDeniedError("attenuation_violation", "Budget expansion")
-        if (instant(by.get("expiresAt", self.expires)) or 0) > (instant(self.expires) or 0):
+        if (instant(expires) or 0) > (instant(self.expires) or 0):
             raise TokenDeniedError("attenuation_violation", "Expiry expansion")
         if by.get("maxChainDepth", -1) >= self.max_depth:
             raise TokenDeniedError("attenuation_violation", "Chain depth expansion")
-        return Authorized(
-            capabilities,
-            by.get("maxBudgetMicrocents", self.budget),
-            by.get("expiresAt", self.expires),
-            by.get("maxChainDepth", self.max_depth),
-            by["delegatee"],
-            self.steps,
-        )
+        max_depth = by.get("maxChainDepth", self.max_depth)
+        return Authorized(capabilities, budget, expires, max_depth, by["delegatee"], self.steps)
 
 
 def is_granted(capability: Mapping[str, str], granted: Sequence[Mapping[str, str]], steps: GlobBudget) -> bool:
@@ -220,7 +201,8 @@ def serialize_dct(token: Token) -> dict[str, str]:
 
 def scopes(token: Token) -> list[Authorized]:
     """What each block of a token leaves. Raises TokenDeniedError for an attenuation that adds something."""
-    left = [Authorized.of_root(token["authority"])]
+    members = ("capabilities", "maxBudgetMicrocents", "expiresAt", "maxChainDepth", "delegatee")
+    left = [Authorized(*(token["authority"][name] for name in members))]
     for attenuation in token["attenuations"]:
         with _denials():
             left.append(left[-1].narrowed(attenuation))
@@ -277,11 +259,9 @@ def _authorized(token: Token, context: TokenContext) -> dict[str, Any]:
 
 def _check_revocations(token: Token, context: TokenContext) -> None:
     ids = revocation_ids(token)
-    revoked = next((revocation_id for revocation_id in ids if revocation_id in context.revoked), None)
-    for entry in context.revocations:
-        if revoked is not None:
-            break
-        revoked = next((revocation_id for revocation_id in ids if is_revoked(token, ids, revocation_id, entry)), None)
+    certain = (revocation_id for revocation_id in ids if revocation_id in context.revoked)
+    signed = (entry["revocationId"] for entry in context.revocations if is_revoked(token, ids, entry))
+    revoked = next(chain(certain, signed), None)
     if revoked is not None:
         raise TokenDeniedError("revoked", "a block of the token is revoked", revocationId=revoked)
 
@@ -297,13 +277,13 @@ def check_revocation(entry: Any) -> None:
     check_object(entry["revokedBy"], without(entry, "signature"), entry["signature"], "bad-signature", detail)
 
 
-def is_revoked(token: Token, ids: Sequence[str], revocation_id: str, entry: Any) -> bool:
-    """Whether a signed entry revokes a block of a token. The signer of the block may revoke it; with the scope `chain`
-    also the signer of a block that it builds on."""
-    if _REVOCATION.fault(entry) or entry["revocationId"] != revocation_id:
+def is_revoked(token: Token, ids: Sequence[str], entry: Any) -> bool:
+    """Whether a signed entry revokes a block of a token, of which these are the revocation ids. The signer of the block
+    may revoke it; with the scope `chain` also the signer of a block that it builds on."""
+    if _REVOCATION.fault(entry) or entry["revocationId"] not in ids:
         return False
     signers = [block.get("issuer", block.get("attenuator")) for block in blocks(token)]
-    index = ids.index(revocation_id)
+    index = ids.index(entry["revocationId"])
     allowed = signers[: index + 1] if entry["scope"] == "chain" else signers[index : index + 1]
     if entry["revokedBy"] not in allowed:
         return False

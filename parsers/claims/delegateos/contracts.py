@@ -13,24 +13,23 @@ from parsers.claims.canonical_json import DocumentError, without
 from parsers.claims.delegateos.output_checks import check_output, check_weights
 from parsers.claims.delegateos.signed_objects import check_object, digest_text, principal_of, sign_object
 from parsers.claims.json_schema import first_error
-from parsers.claims.record_shape import BOOLEAN, NUMBER, OBJECT, TEXT, TEXTS, RecordShape, one_of
+from parsers.claims.record_shape import BOOLEAN, NUMBER, OBJECT, TEXT, TEXTS, TIME, RecordShape, one_of
 from parsers.claims.rfc3339 import instant
 from parsers.claims.verdict import DocumentVerdict, refused
 
-_TIME = (lambda value: instant(value) is not None, "a time by RFC 3339")
 CONTRACT_SHAPE = RecordShape(
     "a contract",
     {
         **dict.fromkeys(("id", "issuer", "signature"), TEXT),
         "version": one_of("0.1"),
-        "createdAt": _TIME,
+        "createdAt": TIME,
         **dict.fromkeys(("task", "verification", "constraints"), OBJECT),
     },
     {},
 )
 CONSTRAINTS_SHAPE = RecordShape(
     "the constraints",
-    {"maxBudgetMicrocents": NUMBER, "deadline": _TIME, "maxChainDepth": NUMBER, "requiredCapabilities": TEXTS},
+    {"maxBudgetMicrocents": NUMBER, "deadline": TIME, "maxChainDepth": NUMBER, "requiredCapabilities": TEXTS},
     {},
     is_open=True,
 )
@@ -39,7 +38,7 @@ ATTESTATION_SHAPE = RecordShape(
     {
         **dict.fromkeys(("id", "contractId", "delegationId", "principal", "signature"), TEXT),
         "version": one_of("0.1"),
-        "createdAt": _TIME,
+        "createdAt": TIME,
         "type": one_of("completion", "delegation_verification"),
         "result": OBJECT,
         "childAttestations": TEXTS,

@@ -1,14 +1,16 @@
-"""Capability tokens of DelegateOS created, attenuated, revoked and inspected (§3.3, §3.4, §4.1)."""
+"""Capability tokens of DelegateOS created, attenuated, revoked and inspected (§3.3, §3.4, §4.1), and the delegation
+that a token states (§8)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from parsers.claims.canonical_json import DocumentError
 from parsers.claims.delegateos.capability_token import (
     ATTENUATION_SHAPE,
     FORMAT,
+    Token,
     TokenDeniedError,
     blocks,
     check_form,
@@ -94,3 +96,26 @@ def inspect_dct(serialized: Any) -> dict[str, Any]:
         "chainDepth": token["authority"]["chainDepth"] + len(token["attenuations"]),
         "revocationIds": revocation_ids(token),
     }
+
+
+class Delegation(NamedTuple):
+    """A delegation (§8.1): its id and its parent's, the delegating and the receiving principal, its contract, and its
+    depth."""
+
+    id: str
+    parent_id: str
+    delegator: str
+    delegatee: str
+    contract_id: str
+    depth: int
+
+
+def last_delegation(token: Token) -> Delegation:
+    """The delegation of the last block of a verified token. Blocks form a chain by themselves, so only the root can
+    break an invariant of §8.2. Raises DocumentError: broken_chain."""
+    authority, (*ahead, last) = token["authority"], blocks(token)
+    if authority["parentDelegationId"] != ROOT_PARENT or authority["chainDepth"] != 0:
+        raise DocumentError("broken_chain", f"the root has not the parent {ROOT_PARENT} and depth 0")
+    parent_id = ahead[-1]["delegationId"] if ahead else ROOT_PARENT
+    delegator = last.get("attenuator", authority["issuer"])
+    return Delegation(last["delegationId"], parent_id, delegator, last["delegatee"], last["contractId"], len(ahead))

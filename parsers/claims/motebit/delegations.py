@@ -24,7 +24,6 @@ from parsers.claims.motebit.identifiers import (
     public_key,
     without_suite,
 )
-from parsers.claims.motebit.receipts import first_fault
 from parsers.claims.record_shape import COUNT, HEX_KEY, NAME, NUMBER, OBJECT, TEXT, RecordShape, one_of, or_null
 from parsers.claims.verdict import LEGACY, SKEW_MS, DocumentVerdict, authority_by, refused
 
@@ -183,40 +182,35 @@ def verify_delegation_chain(chain: Any, rules: DelegationRules) -> DocumentVerdi
     if not isinstance(chain, list) or len(chain) > MAX_LINKS:
         return refused(DocumentError("malformed", f"a chain is a list of at most {MAX_LINKS} tokens"))
     verdicts: list[DocumentVerdict] = []
-
-    def check(index: int, token: Any) -> None:
+    for index, token in enumerate(chain):
         verdicts.append(verify_delegation(token, rules))
-        if verdicts[-1].error:
-            raise DocumentError(verdicts[-1].error, _located(index, verdicts[-1]), verdicts[-1].missing)
-        if index:
-            check_link(chain, index)
-
-    fault = first_fault(chain, check)
-    if fault is not None:
-        index, error = fault
-        return refused(error, index=index)
+        fault = _link_fault(index, verdicts[-1], chain)
+        if fault is not None:
+            return refused(fault, index=index)
     root = verdicts[0].binding if verdicts else "unverified"
     scope = verdicts[-1].members["scope"] if verdicts else []
     return DocumentVerdict(integrity="verified", binding=root, authority="valid", members={"scope": scope})
 
 
-def _located(index: int, verdict: DocumentVerdict) -> str:
-    if verdict.error == "bad-signature":
-        return f"Delegation {index} has invalid signature"
-    return f"Delegation {index}: {verdict.detail}"
-
-
-def check_link(chain: Sequence[Mapping[str, Any]], index: int) -> None:
-    """Raises DocumentError where a token is not delegated on by the delegate of the one ahead of it, or wider."""
+def _link_fault(index: int, verdict: DocumentVerdict, chain: Sequence[Any]) -> DocumentError | None:
+    """Why a token does not continue a chain: by its own verdict, or as it is not delegated on by the delegate of the
+    one ahead of it, or wider."""
+    if verdict.error:
+        is_forged = verdict.error == "bad-signature"
+        detail = f"Delegation {index}{' has invalid signature' if is_forged else f': {verdict.detail}'}"
+        return DocumentError(verdict.error, detail, verdict.missing)
+    if index == 0:
+        return None
     parent, child = chain[index - 1], chain[index]
     if parent["delegate_id"] != child["delegator_id"]:
         pair = f'delegate_id "{parent["delegate_id"]}" !== delegator_id "{child["delegator_id"]}"'
-        raise DocumentError("broken-chain", f"Chain break at {index}: {pair}")
+        return DocumentError("broken-chain", f"Chain break at {index}: {pair}")
     if parent["delegate_public_key"] != child["delegator_public_key"]:
-        raise DocumentError("broken-chain", f"Chain break at {index}: delegate_public_key mismatch")
+        return DocumentError("broken-chain", f"Chain break at {index}: delegate_public_key mismatch")
     if not is_narrowed(parent["scope"], child["scope"]):
         widened = f'parent="{parent["scope"]}", child="{child["scope"]}"'
-        raise DocumentError("scope-widened", f"Delegation {index} widens scope: {widened}")
+        return DocumentError("scope-widened", f"Delegation {index} widens scope: {widened}")
+    return None
 
 
 def find_revocation(grant: Mapping[str, Any], revocations: Sequence[Any]) -> Mapping[str, Any] | None:

@@ -9,9 +9,10 @@ time-order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any
 
 from parsers.claims.canonical_json import DocumentError, jcs, joined, without
@@ -146,13 +147,13 @@ def _nodes(receipt: Any, *, cut: bool) -> list[ReceiptNode]:
         raise DocumentError("malformed", "a receipt is not a JSON object")
     nodes = [ReceiptNode(receipt)]
     level = nodes
-    for depth in range(MAX_DEPTH + 2):
+    for depth in range(MAX_DEPTH + 1):
         below = [(parent, child) for parent in level for child in _nested(parent.receipt)]
         if not below:
             return nodes
-        if depth > MAX_DEPTH - 1 and cut:
-            return nodes
-        if depth > MAX_DEPTH - 1:
+        if depth == MAX_DEPTH:
+            if cut:
+                return nodes
             raise DocumentError("too-deep", f"receipts are nested more than {MAX_DEPTH} deep")
         level = []
         for parent, child in below:
@@ -182,7 +183,7 @@ def _canonicalize_and_sign(node: ReceiptNode, rules: ReceiptRules) -> None:
         forms = b"[" + b",".join(child.canonical for child in node.children) + b"]"
         members["delegation_receipts"] = forms if is_whole else jcs(nested)
     node.canonical = joined(members)
-    node.profile = {SUITE: "current", None: "legacy"}.get(_text_or_none(receipt.get("suite", None)), "unknown")
+    node.profile = {SUITE: "current", None: "legacy"}.get(_text_or_none(receipt.get("suite")), "unknown")
     _choose_key(node, rules.keys)
     if node.key is not None:
         try:
@@ -272,47 +273,35 @@ def verify_receipt_chain(receipt: Any, rules: ReceiptRules) -> DocumentVerdict:
     return nodes[0].verdict(**members, allVerified=not any(node.error for node in nodes), receipts=len(nodes))
 
 
-def first_fault(receipts: Sequence[Any], check: Callable[[int, Any], None]) -> tuple[int, DocumentError] | None:
-    """The first one that a check refuses, with its number."""
-    for index, receipt in enumerate(receipts):
-        try:
-            check(index, receipt)
-        except DocumentError as error:
-            return index, error
-    return None
-
-
 def verify_receipt_sequence(receipts: Any, rules: ReceiptRules) -> DocumentVerdict:
     """The verdict on receipts of consecutive work. An empty sequence is valid."""
     if not isinstance(receipts, list) or len(receipts) > MAX_RECEIPTS:
         return refused(DocumentError("malformed", f"a sequence is a list of at most {MAX_RECEIPTS} receipts"))
-    seen = set(rules.seen)
-    bindings: list[str] = []
-
-    def check(index: int, receipt: Any) -> None:
-        receipt_rules = ReceiptRules(keys=rules.keys, now=rules.now, seen=frozenset(seen))
-        node = receipt_tree(receipt, receipt_rules)[0]
+    seen = rules.seen
+    bindings: set[str] = set()
+    for index, receipt in enumerate(receipts):
+        try:
+            node = receipt_tree(receipt, ReceiptRules(keys=rules.keys, now=rules.now, seen=seen))[0]
+        except DocumentError as error:
+            return refused(error, index=index)
         if node.error:
-            raise DocumentError(node.error, f"Receipt {index}: {node.detail}")
-        seen.add(node.identity)
-        bindings.append(node.binding)
-
-    fault = first_fault(receipts, check) or first_fault(receipts, lambda index, _: check_order(receipts, index))
-    if fault is not None:
-        index, error = fault
-        return refused(error, index=index)
+            return refused(DocumentError(node.error, f"Receipt {index}: {node.detail}"), index=index)
+        seen |= {node.identity}
+        bindings.add(node.binding)
+    if (fault := order_fault(receipts)) is not None:
+        return refused(fault[1], index=fault[0])
     weakest = "sovereign" if "sovereign" in bindings else "pinned" if bindings else "unverified"
     return DocumentVerdict(integrity="verified", binding=weakest, members={"receipts": len(receipts)})
 
 
-def check_order(receipts: Sequence[Mapping[str, Any]], index: int) -> None:
-    """Raises DocumentError where a receipt was submitted before the one ahead of it was completed."""
-    if not index:
-        return
-    completed, submitted = receipts[index - 1]["completed_at"], receipts[index]["submitted_at"]
-    if completed > submitted:
-        detail = f"Receipt {index} submitted_at ({submitted}) is before receipt {index - 1} completed_at ({completed})"
-        raise DocumentError("time-order", detail)
+def order_fault(receipts: Sequence[Mapping[str, Any]]) -> tuple[int, DocumentError] | None:
+    """The number of the first receipt that was submitted before the one ahead of it was completed, and the fault."""
+    for index, (before, receipt) in enumerate(pairwise(receipts), 1):
+        completed, submitted = before["completed_at"], receipt["submitted_at"]
+        if completed > submitted:
+            order = f"({submitted}) is before receipt {index - 1} completed_at ({completed})"
+            return index, DocumentError("time-order", f"Receipt {index} submitted_at {order}")
+    return None
 
 
 def _text_or_none(value: Any) -> str | None:
