@@ -19,8 +19,7 @@ _CELLS = 65_536
 
 
 class SharedLoad:
-    """Calls under way by key, for example a kind of call and a client. Create it before processes are forked; this is
-    process number `own` after `take`.
+    """Calls under way by key, for example a kind of call and a client. Create it before processes are forked.
 
     Two processes that admit a client at the same moment may admit one call more than its share. Counts are 16-bit
     numbers in a table of cells. Two keys share a cell by chance (0.3 % at 200 calls under way); then a call may be
@@ -33,7 +32,7 @@ class SharedLoad:
         self._cells = memoryview(mmap.mmap(-1, 2 * _CELLS * processes)).cast("H")
 
     def take(self, number: int) -> None:
-        """Write to the part of process number `own` from now on."""
+        """Write to the part of the process with this number from now on."""
         self._base = number * _CELLS
 
     def add(self, key: str, calls: int) -> None:
@@ -118,9 +117,9 @@ class Latency(NamedTuple):
 
 
 class Counters:
-    """Counts of `processes`, of which this is number `own` after `take`; the `buckets` of the rate limits, shared by
-    all processes; the `load` of clients; and `messages`, the ids of the latest 65,536 messages that are accepted once,
-    as buckets that are full again when an id expires. Create it before processes are forked."""
+    """Counts of `processes`; the `buckets` of the rate limits, shared by all processes; the `load` of clients; and
+    `messages`, the ids of the latest 65,536 messages that are accepted once, as buckets that are full again when an id
+    expires. Create it before processes are forked."""
 
     def __init__(self, processes: int = 1) -> None:
         self._processes = processes
@@ -130,12 +129,12 @@ class Counters:
         self.load = SharedLoad(processes)
 
     def take(self, number: int) -> None:
-        """Write to the part of process number `own` from now on."""
+        """Write to the part of the process with this number from now on."""
         self._base = number * _SLOT
         self.load.take(number)
 
     def observe(self, route: int, status: int, seconds: float) -> None:
-        """Count one more response of a route (0 to 63), with its status and duration."""
+        """Count one more response of a route (0 to ROUTES - 1), with its status and duration."""
         offset = self._base + GAUGES + route * _ROUTE + _STATUS_AT.get(status, 0) * _CELL
         cells, bucket = self._cells, 0
         for bound in BUCKETS:
@@ -146,7 +145,7 @@ class Counters:
         cells[offset + _CELL - 1] += seconds
 
     def add(self, gauge: int, amount: float) -> None:
-        """Add to the gauge with this number (0 to 15)."""
+        """Add to the gauge with this number (0 to GAUGES - 1)."""
         self._cells[self._base + gauge] += amount
 
     def gauge(self, number: int) -> float:

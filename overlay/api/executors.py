@@ -21,8 +21,7 @@ from aiohttp import web
 from overlay.api.counters import SharedLoad
 from overlay.api.problems import ProblemError
 from overlay.api.request_context import CONTEXT
-from overlay.projection.search_index import SearchIndex
-from overlay.search.query import PRICE_SORTS, Hits, Query
+from overlay.search.query import PRICE_SORTS, Query
 from overlay.search.value_lists import has_lists
 from overlay.text.compact_json import encode
 
@@ -172,13 +171,23 @@ async def report(work: Callable[..., _T], *args: Any) -> _T:
 
 
 SECONDS = 5.0
-"""What a long search gets, waiting included."""
+"""What a search in a thread gets, waiting included."""
 
 LONG_AT_ONCE, SLOW_AT_ONCE = 2, 16
 """The number of long searches at once, and of all searches of a slow engine, which may only be waiting."""
 
 MOST_WAITING, A_CLIENT = 64, 8
 """Searches that wait or are under way in all, and of these long ones for one client."""
+
+SEARCHES = web.AppKey("SEARCHES", BoundedExecutor)
+"""Long searches, and all searches of a slow engine."""
+
+
+def searches(load: SharedLoad, *, slow: bool) -> BoundedExecutor:
+    """`slow`: the engine is a server elsewhere."""
+    workers, per_client = (SLOW_AT_ONCE, MOST_WAITING) if slow else (LONG_AT_ONCE, A_CLIENT)
+    return BoundedExecutor("search", load, workers=workers, waiting=MOST_WAITING, per_client=per_client)
+
 
 _FAR, _MANY_LETTERS, _MANY_VALUES = 500, 120, 12
 _filters = attrgetter("skills", "currencies", "intervals", "tags", "chains", "domains", "owners")
@@ -198,36 +207,3 @@ def is_long(query: Query) -> bool:
         or sum(map(len, _filters(query))) > _MANY_VALUES
         or has_lists(query)
     )
-
-
-class SearchExecutor:
-    """The threads for long searches of one process. Create it in an event loop."""
-
-    def __init__(self, engine: SearchIndex, load: SharedLoad | None = None) -> None:
-        self._engine, self._slow = engine, engine.slow
-        self._executor = BoundedExecutor(
-            "search",
-            load,
-            workers=SLOW_AT_ONCE if self._slow else LONG_AT_ONCE,
-            waiting=MOST_WAITING,
-            per_client=MOST_WAITING if self._slow else A_CLIENT,
-        )
-
-    def close(self) -> None:
-        """Start no more work, and let the threads end."""
-        self._executor.close()
-
-    def are_low(self, query: Query) -> bool:
-        """Whether a search is fast enough for the event loop: then use `search`, else `wait`."""
-        return not (self._slow or is_long(query))
-
-    def search(self, query: Query) -> Hits:
-        """Search now, in this thread."""
-        return self._engine.search(query)
-
-    async def wait(self, query: Query, client: str) -> Hits:
-        """Search in a thread. Raises ProblemError as `BoundedExecutor.run`."""
-        return await self._executor.run(client, SECONDS, self._engine.search, query)
-
-
-SEARCH_EXECUTOR: web.AppKey[SearchExecutor] = web.AppKey("search executor", SearchExecutor)

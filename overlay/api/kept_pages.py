@@ -24,7 +24,7 @@ class PageStamp(NamedTuple):
     up to, the chains with their indexed heights, and the exchange rates (`ExchangeRates.stamp`)."""
 
     version: object
-    cursor: IndexPosition | None
+    position: IndexPosition | None
     chains: Mapping[str, str]
     heights: Mapping[str, int]
     rates: tuple[object, ...]

@@ -14,8 +14,8 @@ from overlay.api import search_answer
 from overlay.api.answers import SERVICES
 from overlay.api.executors import READ_EXECUTOR, RECORDS, run_in
 from overlay.api.problems import ProblemError, bad_request
-from overlay.api.search_api import cursor, find_hits
-from overlay.api.search_request import SearchRequest, from_pairs
+from overlay.api.search_api import find_hits, index_position, read_search
+from overlay.api.search_request import SearchRequest
 from overlay.api.services import AppServices
 from overlay.api.values import json_texts, shown
 from overlay.duplicates.duplicate_status import listing_with_duplicates
@@ -63,18 +63,17 @@ async def find(
     facts: tuple[tuple[str, ...], ...] = (),
 ) -> FoundPage:
     """Search with the parameters of `GET /v1/search`. `with_duplicates`: also the listings that a search groups under
-    others with the same text. Raises ProblemError as `/v1/search` does: BadRequestError with its faults by parameter,
-    429,
-    503. `facts`: filters that have no parameter; of each group a listing has one."""
+    others with the same text. `facts`: filters that have no parameter; of each group a listing has one. Raises
+    ProblemError as `/v1/search` does: BadRequestError with its faults by parameter, 429, 503."""
     services = request.app[SERVICES]
-    index, heights = await cursor(services), services.heights()
-    search_request = from_pairs(pairs, services.chains(), services.exchange, heights, services.site.systems)
+    index = await index_position(services)
+    search_request = read_search(services, pairs, services.heights())
     if with_duplicates or facts:
         query = search_request.query._replace(with_duplicates=with_duplicates, more_facts=facts)
         search_request = search_request._replace(query=query)
     hits = await find_hits(request, search_request)
     if not hits.total and index is None:
-        raise ProblemError(503, search_answer.UNMADE, headers=search_answer.AGAIN)
+        raise ProblemError(503, search_answer.NO_INDEX, headers=search_answer.AGAIN)
     following = None if search_request.beyond else search_answer.next_cursor(search_request, hits, index)
     return FoundPage(hits.total, hits.at_least, following, index, search_request, hits)
 

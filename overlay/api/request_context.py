@@ -25,8 +25,8 @@ BeyondLimit = Callable[
 
 
 class RouteInfo(NamedTuple):
-    """A route's number in the counters, its rate limit, whether its duration is counted (not for streams), the error
-    shape of its protocol, where it has its own, what a capability token must grant, and where a request names its
+    """A route's number in the counters, its rate limit, whether its responses are counted (not those of streams), the
+    error shape of its protocol, where it has its own, what a capability token must grant, and where a request names its
     listing (`overlay.api.routes`)."""
 
     number: int
@@ -54,7 +54,7 @@ class RequestContext:
     for browsers, None for other clients. With `log_requests` every response is logged. `under_way` holds the requests
     that are being answered; while `draining`, each response is the last of its connection. `guards` run before each
     handler, and `beyond_limit` for requests beyond a limit. `damage` gives the remedy for a damaged database: then
-    every request is refused."""
+    every request is refused. `limits` are the rate limits by name, without those that are switched off."""
 
     def __init__(
         self,
@@ -72,27 +72,14 @@ class RequestContext:
         self.clients, self.counters, self.log_requests = ClientAddresses(trusted), counters, log_requests
         self.under_way: dict[int, web.Request] = {}
         self.draining = False
-        self._limits = limits(quotas, counters.buckets)
+        self.limits = limits(quotas, counters.buckets)
         self._routes: dict[AbstractRoute, RouteInfo] = {}
 
-    def add(
-        self,
-        route: AbstractRoute,
-        number: int,
-        kind: str | None,
-        *,
-        timed: bool,
-        error_response: Callable[[web.Request, ProblemError, str], web.Response] | None = None,
-        action: str | None = None,
-        resource: str = "",
-        listing_in: str = "",
-    ) -> None:
-        """Count this route as `number`, under the rate limit `kind`. Raises ValueError for more routes than
-        counters."""
-        if number >= _ELSEWHERE.number:
-            raise ValueError(f"route {number} is one too many for the counters")
-        limit = self._limits.get(kind) if kind else None
-        self._routes[route] = RouteInfo(number, limit, timed, error_response, action, resource, listing_in)
+    def add(self, route: AbstractRoute, info: RouteInfo) -> None:
+        """Add a route. Raises ValueError for more routes than counters."""
+        if info.number >= _ELSEWHERE.number:
+            raise ValueError(f"route {info.number} is one too many for the counters")
+        self._routes[route] = info
 
     def add_refusal(self, route: AbstractRoute, others: Iterable[AbstractRoute]) -> None:
         """Give a route that refuses methods the error shape of the other routes of its path."""
@@ -114,7 +101,7 @@ class RequestContext:
 
     def take_attempt(self, request: web.Request) -> bool:
         """Count an attempt to pay, which costs work, too, against the limit `ingest`; False beyond it."""
-        limit = self._limits.get("ingest")
+        limit = self.limits.get("ingest")
         return limit is None or not limit.take(self.clients.of(request)).wait
 
 

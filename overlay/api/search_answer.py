@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from overlay.api.search_request import SearchRequest
     from overlay.engines import IndexPosition
     from overlay.projection.search_index import SearchIndex
-    from overlay.search.planner import QueryPlan
-    from overlay.search.query import Cheapest, Hit, Hits, Query
+    from overlay.search.query import Hits, Query
 
 
 def understood(plan: QueryPlan) -> list[dict[str, Any]]:
@@ -94,7 +93,8 @@ def page(
         "query": search_request.text,
     }
     if search_request.query.facets:
-        tail |= {"facets": _facets(hits), "facetTotals": hits.facet_totals}
+        facets = {name: _values(pairs) for name, pairs in (hits.facets or {}).items()}
+        tail |= {"facets": facets, "facetTotals": hits.facet_totals}
     if comparison := price_comparison(search_request.query):
         tail["priceComparison"] = comparison
     if rates:
@@ -128,16 +128,13 @@ def _items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[bytes | me
     """The items in pieces: each is stored as `{...}`, and members that depend on the query are added before its end."""
     pieces: list[bytes | memoryview] = []
     for _, item, score, offer, _, _, lacks, by_meaning in hits:
-        cheapest_json = cheapest(offer, _rate(offer, rates) if rates else None)
+        rate = rates.get(offer.currency) if offer and offer.converted else None
+        cheapest_json = cheapest(offer, rate)
         more = (lacking(lacks) if lacks else b"") + (BY_MEANING if by_meaning else b"")
         pieces += (item[:-1], b'%b%b,"score":%.6g},' % (cheapest_json, more, score))
     if pieces:
         pieces[-1] = pieces[-1][:-1]
     return pieces
-
-
-def _rate(offer: Cheapest | None, rates: Mapping[str, Decimal]) -> Decimal | None:
-    return rates.get(offer.currency) if offer and offer.converted else None
 
 
 def next_cursor(search_request: SearchRequest, hits: Hits, index: IndexPosition | None) -> str | None:
@@ -171,25 +168,21 @@ def _shown(search_request: SearchRequest, hits: Hits) -> bytes:
     return shown if len(shown) <= cursors.MOST_SHOWN * MARK_BYTES else b""
 
 
-def _facets(hits: Hits) -> dict[str, list[dict[str, Any]]]:
-    return {name: _values(pairs) for name, pairs in (hits.facets or {}).items()}
-
-
 def _values(pairs: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
     return [{"value": value, "count": count} for value, count in pairs]
 
 
 def query_explained(search_request: SearchRequest) -> dict[str, Any]:
     """The query that the engine received, without empty fields."""
-    asked_of = search_request.query._replace(rates={}, quotes=None)._asdict()
-    del asked_of["shown"]
-    query = {name: str(v) if isinstance(v, Decimal) else v for name, v in asked_of.items()}
+    fields = search_request.query._replace(rates={}, quotes=None)._asdict()
+    del fields["shown"]
+    query = {name: str(value) if isinstance(value, Decimal) else value for name, value in fields.items()}
     if search_request.query.operators is not None:
         query["operators"] = asdict(search_request.query.operators)
     return {"query": {name: value for name, value in query.items() if value not in (None, (), "", {})}}
 
 
-UNMADE = (
+NO_INDEX = (
     "the search index is being built, so nothing can be found yet: try again in a few seconds; /v1/status (`a2b "
     "status`) shows how far it is"
 )
@@ -218,11 +211,11 @@ def extras(engine: SearchIndex, search_request: SearchRequest, hits: Hits) -> tu
     Raises ProblemError (503) where nothing was found because there is no index yet.
     """
     if not hits.total and engine.position() is None:
-        raise ProblemError(503, UNMADE, headers=AGAIN)
+        raise ProblemError(503, NO_INDEX, headers=AGAIN)
     more: dict[str, Any] = {} if hits.total else alternatives(engine, search_request)
+    if search_request.explain:
+        more["explain"] = query_explained(search_request) | {"words": understood(hits.plan)}
     if search_request.highlight or search_request.explain:
-        if search_request.explain:
-            more["explain"] = query_explained(search_request) | {"words": understood(hits.plan)}
         hits = replace(hits, hits=tuple(_with_extras(hit, search_request, hits.plan) for hit in hits.hits))
     return hits, more
 

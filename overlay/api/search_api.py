@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from asyncio import to_thread
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from overlay.api import search_answer
+from overlay.api import executors, search_answer
 from overlay.api.answers import (
     JSON_TYPE,
     REVALIDATE,
@@ -22,7 +22,7 @@ from overlay.api.answers import (
 )
 from overlay.api.compression import WORTH_COMPRESSING, accepts_gzip, compressed
 from overlay.api.cursors import MOST_SHOWN
-from overlay.api.executors import SEARCH_EXECUTOR
+from overlay.api.executors import SEARCHES, is_long
 from overlay.api.kept_pages import KEPT_PAGES, KeptPage, PageStamp, Question
 from overlay.api.parameters import SUGGEST, pairs, read_query
 from overlay.api.problems import ProblemError, bad_request
@@ -46,14 +46,12 @@ async def search(request: web.Request) -> web.Response:
     """A page of items."""
     app = request.app
     services, kept_pages, engine = app[SERVICES], app[KEPT_PAGES], app[SERVICES].engine
-    index = await to_thread(engine.position) if engine.slow else engine.position()
+    index = await index_position(services)
     stamp = PageStamp(engine.version, index, services.chains(), services.heights(), services.exchange.stamp())
     question = Question(request.rel_url.raw_query_string, accepts_gzip(request))
     page = kept_pages.get(question, stamp)
     if page is None:
-        search_request = from_pairs(
-            pairs(question.query_string), stamp.chains, services.exchange, stamp.heights, services.site.systems
-        )
+        search_request = read_search(services, pairs(question.query_string), stamp.heights)
         etag = _etag(search_request, question, stamp)
         if unchanged(request, etag):
             return not_modified({hdrs.ETAG: etag, hdrs.CACHE_CONTROL: REVALIDATE})
@@ -66,7 +64,7 @@ async def search(request: web.Request) -> web.Response:
 def _etag(search_request: SearchRequest, question: Question, stamp: PageStamp) -> str:
     """The entity tag of a page: it changes with exchange rates only where prices are converted."""
     rates = stamp.rates if search_request.is_converted else ()
-    return weak_etag("json", stamp.cursor and tuple(stamp.cursor), stamp.heights, question.query_string, rates)
+    return weak_etag("json", stamp.position and tuple(stamp.position), stamp.heights, question.query_string, rates)
 
 
 def _is_plain(search_request: SearchRequest) -> bool:
@@ -84,7 +82,7 @@ async def _page(
         hits, more = await with_extras(request, search_request, hits)
     exchange = request.app[SERVICES].exchange
     rates = exchange.table_json(search_request.rates) if search_request.rates else None
-    body = search_answer.page(search_request, hits, stamp.cursor, stamp.heights, rates, more)
+    body = search_answer.page(search_request, hits, stamp.position, stamp.heights, rates, more)
     headers = CIMultiDict({hdrs.CONTENT_TYPE: JSON_TYPE, hdrs.ETAG: etag, hdrs.CACHE_CONTROL: REVALIDATE})
     if gzip and sum(map(len, body)) >= WORTH_COMPRESSING:
         headers[hdrs.CONTENT_ENCODING] = "gzip"
@@ -97,28 +95,35 @@ async def with_extras(
 ) -> tuple[Hits, Mapping[str, Any]]:
     """The hits and further members of the page (`extras`), in a thread where that takes long."""
     engine = request.app[SERVICES].engine
-    if request.app[SEARCH_EXECUTOR].are_low(search_request.query) and search_answer.is_quick(search_request):
+    if not (engine.slow or is_long(search_request.query)) and search_answer.is_quick(search_request):
         return search_answer.extras(engine, search_request, hits)
     return await to_thread(search_answer.extras, engine, search_request, hits)
 
 
-async def cursor(services: AppServices) -> IndexPosition | None:
+async def index_position(services: AppServices) -> IndexPosition | None:
     """The change that the index has read up to; a slow engine reads it in a thread."""
     engine = services.engine
     return await to_thread(engine.position) if engine.slow else engine.position()
+
+
+def read_search(
+    services: AppServices, parameters: Iterable[tuple[str, str]], heights: Mapping[str, int]
+) -> SearchRequest:
+    """The search of these URL parameters at the indexed heights. Raises BadRequestError."""
+    return from_pairs(parameters, services.chains(), services.exchange, heights, services.site.systems)
 
 
 async def find_hits(request: web.Request, search_request: SearchRequest) -> Hits:
     """What the engine finds. Raises ProblemError (429, 503) where that would take too long, BadRequestError where a
     cursor cannot lead on, or belongs to another search."""
     check_cursor(search_request)
-    services, executor, query = request.app[SERVICES], request.app[SEARCH_EXECUTOR], search_request.query
+    services, query = request.app[SERVICES], search_request.query
     try:
-        hits = (
-            executor.search(query)
-            if executor.are_low(query)
-            else await executor.wait(query, request.app[CONTEXT].clients.of(request))
-        )
+        if services.engine.slow or is_long(query):
+            client = request.app[CONTEXT].clients.of(request)
+            hits = await request.app[SEARCHES].run(client, executors.SECONDS, services.engine.search, query)
+        else:
+            hits = services.engine.search(query)
     except StaleCursorError:
         raise bad_request("cursor-expired", _STALE, "cursor") from None
     except CompilingError as error:

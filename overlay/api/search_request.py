@@ -138,10 +138,8 @@ def from_pairs(
     values_by_name, faults = read(url_pairs, SEARCH)
     names = _chains(values_by_name["chain"], chains, faults) if "chain" in values_by_name else ()
     sort = values_by_name.get("sort", "relevance")
-    needed = SORTS.get(sort.removeprefix("-"))
-    if needed is not None and (needed not in systems or system(needed) is None):
-        faults.append(Fault("unknown-value", f"sort: {needed} {absence(needed)}", "sort"))
-    page_position = _page_position(values_by_name, sort, faults) if "cursor" in values_by_name else None
+    _check_sort(sort, systems, faults)
+    after = _page_position(values_by_name, sort, faults) if "cursor" in values_by_name else None
     price_currency = _price_currency(values_by_name, exchange, faults)
     height_chain = next(iter(names or chains), None)
     _check_height(values_by_name.get("asOfHeight"), height_chain, heights, faults)
@@ -150,40 +148,36 @@ def from_pairs(
     text = values_by_name.get("q", "")
     words = query_syntax.read(text)
     query = _query(values_by_name, words, names, sort)._replace(lookups=lookups(text))
-    table: RateTable | None = None
-    notes = tuple(_on_words(words))
+    table = _table(exchange, price_currency, after) if price_currency is not None else None
     if price_currency is not None:
-        table = _table(exchange, price_currency, page_position)
         rates = exchange.crosses(table, price_currency) if table else {}
         by_filter = "priceCurrency" not in values_by_name
         query = query._replace(price_currency=price_currency, priced_by_filter=by_filter, rates=rates)
-        notes += tuple(_on_prices(values_by_name, price_currency, table, exchange))
-    elif _by_price(values_by_name):
-        if page_position is not None and page_position.rates:
-            raise _rates_changed()
-        notes += (NOT_COMPARED,)
+    elif after is not None and after.rates and _by_price(values_by_name):
+        raise _rates_changed()
     if "priceCurrency" not in values_by_name and not _BOUNDS.isdisjoint(values_by_name):
         query = query._replace(quotes=exchange.quotes())
     if not _HEIGHTS.keys().isdisjoint(values_by_name):
         query = _at_heights(query, values_by_name, height_chain)
-        notes += tuple(_on_heights(values_by_name, names, height_chain))
-    if page_position is not None:
-        query = query._replace(
-            after=page_position.key, offset=min(page_position.position, MAX_OFFSET), shown=page_position.shown
-        )
+    if after is not None:
+        query = query._replace(after=after.key, offset=min(after.position, MAX_OFFSET), shown=after.shown)
     return SearchRequest(
         query=query,
         kind=query.kind or "all",
         sort=sort,
-        position=page_position.position if page_position else query.offset,
-        beyond=not page_position and values_by_name.get("offset", 0) > MAX_OFFSET,
+        position=after.position if after else query.offset,
+        beyond=not after and values_by_name.get("offset", 0) > MAX_OFFSET,
         explain=values_by_name.get("explain", False),
-        notes=notes,
+        notes=(
+            *_on_words(words),
+            *_on_prices(values_by_name, price_currency, table, exchange),
+            *_on_heights(values_by_name, names, height_chain),
+        ),
         text=text,
         highlight=values_by_name.get("highlight", False),
         rates=table,
-        after=IndexPosition(page_position.epoch, page_position.seq) if page_position else None,
-        continued=page_position.question if page_position else None,
+        after=IndexPosition(after.epoch, after.seq) if after else None,
+        continued=after.question if after else None,
         fields=frozenset(values_by_name["fields"]) | {"id"} if "fields" in values_by_name else None,
     )
 
@@ -200,17 +194,22 @@ def check_cursor(search_request: SearchRequest) -> None:
         raise bad_request("bad-cursor", detail, "cursor")
 
 
-def _table(
-    exchange: ExchangeRates, price_currency: str, page_position: cursors.PagePosition | None
-) -> RateTable | None:
+def _check_sort(sort: str, systems: Collection[str], faults: list[Fault]) -> None:
+    """Add a fault for an order of a system that is not served."""
+    needed = SORTS.get(sort.removeprefix("-"))
+    if needed is not None and (needed not in systems or system(needed) is None):
+        faults.append(Fault("unknown-value", f"sort: {needed} {absence(needed)}", "sort"))
+
+
+def _table(exchange: ExchangeRates, price_currency: str, after: cursors.PagePosition | None) -> RateTable | None:
     """The newest exchange rates; for a later page of an order by price those of its first page. Raises
     BadRequestError where these are not stored any more."""
     newest = exchange.quoting(price_currency)
-    if page_position is None or page_position.sort.removeprefix("-") not in PRICE_SORTS:
+    if after is None or after.sort.removeprefix("-") not in PRICE_SORTS:
         return newest
-    if page_position.rates == (table_version(newest) if newest else ""):
+    if after.rates == (table_version(newest) if newest else ""):
         return newest
-    table = exchange.of_version(page_position.rates, price_currency)
+    table = exchange.of_version(after.rates, price_currency)
     if table is None:
         raise _rates_changed()
     return table
@@ -256,12 +255,9 @@ def _at_heights(query: Query, values_by_name: Mapping[str, Any], height_chain: s
 def _typed(fields: Mapping[str, Any], words: ParsedText) -> Iterator[tuple[str, Any]]:
     """Operators and filters that were typed in `q`; their values are added to those of the parameters."""
     yield "operators", _operators(words)
-    of = (
-        ("skills", words.skills, values.folded),
-        ("tags", words.tags, values.folded),
-        ("owners", words.owners, values.owner),
-    )
-    for name, typed, read_one in of:
+    readers = {"skills": values.folded, "tags": values.folded, "owners": values.owner}
+    for name, read_one in readers.items():
+        typed = getattr(words, name)
         if typed:
             yield name, tuple(dict.fromkeys((*fields.get(name, ()), *map(read_one, typed))))
 
@@ -350,12 +346,14 @@ def _on_words(words: ParsedText) -> Iterator[Fault]:
 
 
 def _on_prices(
-    values_by_name: Mapping[str, Any], price_currency: str, table: RateTable | None, exchange: ExchangeRates
-) -> Iterable[Fault]:
+    values_by_name: Mapping[str, Any], price_currency: str | None, table: RateTable | None, exchange: ExchangeRates
+) -> Iterator[Fault]:
     """Notes on offers that could not be compared by price (law 15)."""
     if not _by_price(values_by_name):
         return
-    if table is None:
+    if price_currency is None:
+        yield NOT_COMPARED
+    elif table is None:
         code, why = exchange.missing(price_currency)
         detail = f"{why}: only offers priced in {shown(price_currency)} were compared by price"
         yield Fault(code, detail, "priceCurrency" if "priceCurrency" in values_by_name else None)
@@ -370,8 +368,10 @@ def _on_prices(
             yield Fault("refused-quote", detail)
 
 
-def _on_heights(values_by_name: Mapping[str, Any], names: tuple[str, ...], height_chain: str | None) -> Iterable[Fault]:
+def _on_heights(values_by_name: Mapping[str, Any], names: tuple[str, ...], height_chain: str | None) -> Iterator[Fault]:
     """Notes on heights that could not be applied: only the first of several chains is searched."""
+    if _HEIGHTS.keys().isdisjoint(values_by_name):
+        return
     if height_chain is None:
         for name in filter(_HEIGHTS.__contains__, values_by_name):
             yield Fault("no-chain", "no chain is configured yet, so there is no height to compare", name)

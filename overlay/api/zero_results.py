@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice, pairwise, product
 from typing import Any, NamedTuple
@@ -32,51 +32,38 @@ class Emptied(NamedTuple):
     total: int
 
 
-_FILTERS: dict[str, tuple[tuple[str, Any], ...]] = {
-    "type": (("kind", None),),
-    "skillId": (("skills", ()),),
-    "acceptedCurrency": (("currencies", ()),),
-    "interval": (("intervals", ()),),
-    "minPrice": (("min_price", None),),
-    "maxPrice": (("max_price", None),),
-    "tag": (("tags", ()),),
-    "chain": (("chains", ()),),
-    "domain": (("domains", ()),),
-    "owner": (("owners", ()),),
-    "duplicatesOf": (("group", None),),
-    "verified": (("verified", None),),
-    "status": (("statuses", _USUAL),),
-    "fromBlock": (("from_height", None),),
-    "toBlock": (("to_height", None),),
-    "updatedSince": (("updated_since", None),),
-    "asOfHeight": (("as_of", None),),
-}
-"""The filter parameters, the query fields of each, and their values when there is no filter."""
+_FILTERS: dict[str, tuple[str, Any]] = {
+    "type": ("kind", None), "skillId": ("skills", ()), "acceptedCurrency": ("currencies", ()),
+    "interval": ("intervals", ()), "minPrice": ("min_price", None), "maxPrice": ("max_price", None),
+    "tag": ("tags", ()), "chain": ("chains", ()), "domain": ("domains", ()), "owner": ("owners", ()),
+    "duplicatesOf": ("group", None), "verified": ("verified", None), "status": ("statuses", _USUAL),
+    "fromBlock": ("from_height", None), "toBlock": ("to_height", None), "updatedSince": ("updated_since", None),
+    "asOfHeight": ("as_of", None),
+}  # fmt: skip
+"""The filter parameters, the query field of each, and its value when there is no filter."""
 
 
 def emptied_by(query: Query, count: Count) -> list[Emptied]:
     """The filters of which one alone, removed, yields results; if no single one does, all of them at once."""
     bare = _counting(query)
-    filters = {name: dict(_FILTERS[name]) for name in narrowing(query)}
-    alone = [Emptied((name,), count(bare._replace(**without))[0]) for name, without in filters.items()]
+    names = narrowing(query)
+    alone = [Emptied((name,), count(_without(bare, [name]))[0]) for name in names]
     sufficient = [emptied for emptied in alone if emptied.total]
-    if sufficient or len(filters) < 2:
+    if sufficient or len(names) < 2:
         return sufficient
-    everything = {field: value for without in filters.values() for field, value in without.items()}
-    total, _ = count(bare._replace(**everything))
-    return [Emptied(tuple(filters), total)] if total else []
+    total, _ = count(_without(bare, names))
+    return [Emptied(tuple(names), total)] if total else []
+
+
+def _without(query: Query, names: Iterable[str]) -> Query:
+    """The query without these filter parameters."""
+    return query._replace(**dict(_FILTERS[name] for name in names))
 
 
 def narrowing(query: Query) -> list[str]:
     """The filter parameters that a query uses."""
-    return [name for name, without in _FILTERS.items() if _narrows(query, dict(without))]
-
-
-def _narrows(query: Query, without: dict[str, Any]) -> bool:
-    return any(
-        frozenset(getattr(query, field)) != frozenset(value) if field == "statuses" else getattr(query, field) != value
-        for field, value in without.items()
-    )
+    usual = query._replace(statuses=_USUAL) if frozenset(query.statuses) == frozenset(_USUAL) else query
+    return [name for name, (field, value) in _FILTERS.items() if getattr(usual, field) != value]
 
 
 def _counting(query: Query) -> Query:
@@ -96,8 +83,7 @@ MOST_NEAR = 3
 def near(query: Query, emptied: Emptied, find: Callable[[Query], Hits]) -> dict[str, list[tuple[str, int]]]:
     """For the skills, tags, currencies and intervals that exclude all results: values near in spelling, the nearest
     first, then the most frequent currencies and intervals; with the number of results if one is chosen instead."""
-    without = {field: value for name in emptied.parameters for field, value in _FILTERS[name]}
-    wide = _counting(query)._replace(**without)
+    wide = _without(_counting(query), emptied.parameters)
     nearest = {}
     for name in filter(SPELT.__contains__, emptied.parameters):
         counts: dict[str, int] = {}

@@ -15,18 +15,18 @@ from overlay.api.executors import (
     PUBLISHING,
     READ_EXECUTOR,
     RECORDS,
-    SEARCH_EXECUTOR,
+    SEARCHES,
     ReadExecutor,
-    SearchExecutor,
     lookups,
     publishing,
     records,
+    searches,
 )
 from overlay.api.kept_pages import KEPT_PAGES, KeptPages
 from overlay.api.middleware import handle_request
 from overlay.api.openapi import document
 from overlay.api.parameters import NONE, read_query
-from overlay.api.request_context import CONTEXT, RequestContext
+from overlay.api.request_context import CONTEXT, RequestContext, RouteInfo
 from overlay.api.routes import ROUTES as API_ROUTES
 from overlay.api.routes import STREAM, Handler
 from overlay.api.server import refuse_others
@@ -65,7 +65,7 @@ def create_app(services: AppServices) -> web.Application:
     )
     load = services.process.counters.load
     app[KEPT_PAGES] = KeptPages()
-    app[SEARCH_EXECUTOR] = SearchExecutor(services.engine, load)
+    app[SEARCHES] = searches(load, slow=services.engine.slow)
     app[PUBLISHING], app[LOOKUPS] = publishing(load), lookups(load)
     app[RECORDS] = records(load, here=services.store.is_here)
     app[READ_EXECUTOR] = ReadExecutor(here=services.store.is_here and not services.engine.slow)
@@ -73,13 +73,12 @@ def create_app(services: AppServices) -> web.Application:
     app[ROUTE_PATHS] = route_paths(systems)
     for route in routes:
         handler = _without_parameters(route.handler) if route.refuses_parameters else route.handler
+        info = RouteInfo(
+            app[ROUTE_PATHS].index(route.path), app[CONTEXT].limits.get(route.limit or ""), STREAM not in route.media,
+            route.error_response, route.action, route.resource if route.action else "", route.listing_in,
+        )  # fmt: skip
         for method in (route.method, "HEAD") if route.method == "GET" else (route.method,):
-            added = app.router.add_route(method, route.pattern, handler)
-            number, timed = app[ROUTE_PATHS].index(route.path), STREAM not in route.media
-            app[CONTEXT].add(
-                added, number, route.limit, timed=timed, error_response=route.error_response,
-                action=route.action, resource=route.resource if route.action else "", listing_in=route.listing_in,
-            )  # fmt: skip
+            app[CONTEXT].add(app.router.add_route(method, route.pattern, handler), info)
     refuse_others(app)
     app.on_shutdown.append(_end_streams)
     app.on_cleanup.append(_end_reading)
@@ -113,7 +112,7 @@ async def _end_streams(app: web.Application) -> None:
 
 
 async def _end_reading(app: web.Application) -> None:
-    for executor_key in (SEARCH_EXECUTOR, READ_EXECUTOR, PUBLISHING, LOOKUPS, RECORDS):
+    for executor_key in (SEARCHES, READ_EXECUTOR, PUBLISHING, LOOKUPS, RECORDS):
         app[executor_key].close()
 
 

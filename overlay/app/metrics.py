@@ -24,7 +24,7 @@ from overlay.api.change_broadcaster import STREAMS
 from overlay.api.counters import BUCKETS, Counters
 from overlay.api.executors import report
 from overlay.api.middleware import handle_request
-from overlay.api.request_context import CONTEXT, REFUSED, RequestContext
+from overlay.api.request_context import CONTEXT, REFUSED, RequestContext, RouteInfo
 from overlay.api.routes import TEXT, Route
 from overlay.api.server import close, create_runner, listen, refuse_others
 from overlay.api.services import ProcessInfo
@@ -59,7 +59,7 @@ def create_metrics_app(process: ProcessInfo, paths: Sequence[str]) -> web.Applic
     for path, handler in _HANDLERS.items():
         for method in (hdrs.METH_GET, hdrs.METH_HEAD):
             added = app.router.add_route(method, path, handler)
-            app[CONTEXT].add(added, app[ROUTE_PATHS].index(path), None, timed=True)
+            app[CONTEXT].add(added, RouteInfo(app[ROUTE_PATHS].index(path), None, timed=True))
     refuse_others(app)
     return app
 

@@ -20,17 +20,17 @@ from overlay.api import search_api
 from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged
 from overlay.api.parameters import MAX_LIMIT, MAX_OFFSET, ONLY_OVER_HTTP, pairs
 from overlay.api.problems import BadRequestError, Fault, bad_request
-from overlay.api.search_answer import AGAIN, UNMADE, next_cursor
-from overlay.api.search_request import SearchRequest, from_pairs
+from overlay.api.search_answer import AGAIN, NO_INDEX, next_cursor
+from overlay.api.search_request import SearchRequest
 from overlay.api.services import AppServices
 from overlay.engines import CompilingError
 from overlay.installation import SORTS
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.projection.search_index import SearchIndex
 from overlay.search.planner import ALL
-from overlay.search.query import Cheapest, Hit, Hits, Query
+from overlay.search.query import Hit, Hits, Query
 from overlay.search.sorting import AMOUNT, PER_DAY, price_comparison
-from overlay.web.amounts import FAMILIAR, About, about, short
+from overlay.web.amounts import About, short, worth
 from overlay.web.assets import addresses
 from overlay.web.badges import explained
 from overlay.web.cards import Result, render_card, result
@@ -53,7 +53,7 @@ _FAULTS = 20
 
 _FACET_CACHES: WeakKeyDictionary[SearchIndex, FacetCache] = WeakKeyDictionary()
 
-_UNMADE, _COMPILING = Fault("unmade", UNMADE), Fault("compiling", str(CompilingError()))
+_NO_INDEX, _COMPILING = Fault("unmade", NO_INDEX), Fault("compiling", str(CompilingError()))
 _UNCOUNTED = Fault("uncounted", "the filters to choose from are not shown: to count what they leave takes too long now")
 
 _DECORATIONS = frozenset(
@@ -103,6 +103,11 @@ class SearchOutcome:
     hits: Hits | None
     faults: tuple[Fault, ...]
 
+    @property
+    def is_unready(self) -> bool:
+        """Whether the index cannot be searched yet."""
+        return self.faults in ((_NO_INDEX,), (_COMPILING,))
+
 
 class RenderedPage(NamedTuple):
     """A page, the size of its cards in bytes, and its number of logos."""
@@ -123,19 +128,19 @@ async def search(request: web.Request) -> web.Response:
     services = request.app[SERVICES]
     heights = services.heights()
     seen = services.exchange.stamp(), services.logos.stamp()
-    index = await search_api.cursor(services)
+    index = await search_api.index_position(services)
     etag = page_etag(request, index, heights, query_string, seen)
     if unchanged(request, etag):
         return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
     parameters, outcome = await _outcome(request, query_string, heights)
     if index is None and outcome.hits and not outcome.hits.total:
-        outcome = SearchOutcome(outcome.search_request, None, (_UNMADE,))
-    if outcome.faults in ((_UNMADE,), (_COMPILING,)):
-        answer = html_answer(await to_thread(_page, services, parameters, outcome, heights), status=503)
-        answer.headers.update(AGAIN)
-        return answer
+        outcome = SearchOutcome(outcome.search_request, None, (_NO_INDEX,))
     body = await to_thread(_page, services, parameters, outcome, heights)
-    return html_answer(body, status=400 if outcome.faults else 200, etag=None if outcome.faults else etag)
+    if not outcome.faults:
+        return html_answer(body, etag=etag)
+    answer = html_answer(body, status=503 if outcome.is_unready else 400)
+    answer.headers.update(AGAIN if outcome.is_unready else {})
+    return answer
 
 
 async def _outcome(request: web.Request, query_string: str, heights: Mapping[str, int]) -> tuple[Pairs, SearchOutcome]:
@@ -145,7 +150,7 @@ async def _outcome(request: web.Request, query_string: str, heights: Mapping[str
         if len(query_string) > LONGEST:
             raise bad_request("too-long", f"the page reads searches of up to {LONGEST:,} characters")
         parameters = pairs(query_string)
-        search_request = from_pairs(parameters, services.chains(), services.exchange, heights, services.site.systems)
+        search_request = search_api.read_search(services, parameters, heights)
         if services.engine.is_compiling:
             return parameters, SearchOutcome(search_request, None, (_COMPILING,))
         hits = await _find_with_facets(request, search_request)
@@ -171,8 +176,8 @@ async def _find_with_facets(request: web.Request, search_request: SearchRequest)
     async def search(query: Query) -> Hits:
         return await search_api.find_hits(request, search_request._replace(query=query))
 
-    counted, cursor = _FACET_CACHES.setdefault(services.engine, FacetCache()), await search_api.cursor(services)
-    return await counted.ask(search_request.query, cursor, tuple(TITLES), search)
+    cache, index = _FACET_CACHES.setdefault(services.engine, FacetCache()), await search_api.index_position(services)
+    return await cache.ask(search_request.query, index, tuple(TITLES), search)
 
 
 def _page(services: AppServices, parameters: Pairs, outcome: SearchOutcome, heights: Mapping[str, int]) -> bytes:
@@ -227,7 +232,7 @@ def _render_page(
         "chips": used,
         "cleared": cleared(parameters),
         "faults": outcome.faults[:_FAULTS],
-        "unready": outcome.faults in ((_UNMADE,), (_COMPILING,)),
+        "unready": outcome.is_unready,
         "notes": search_request.notes_on(hits) if search_request and hits else (),
         "corrected": hits.plan.corrected if hits and hits.total else (),
         "partial": bool(hits and hits.total and not hits.matched),
@@ -267,10 +272,11 @@ def _cards(
     results: list[Result] = []
     for hit, item in zip(hits, items, strict=True):
         cheapest = hit.cheapest._asdict() if hit.cheapest else None
-        worth = _worth(hit.cheapest, services.exchange) if hit.cheapest else None
+        amount, currency = hit.cheapest.converted if hit.cheapest and hit.cheapest.converted else (None, "")
+        about = worth(cheapest, services.exchange) if amount is None else About(short(Decimal(amount)), currency)
         is_proved = item["txid"] in proved
         logo = logo_addresses.get(item["logo"], "") if logos > 0 else ""
-        shown = result(item, cheapest, worth, ranges_of(item), proved=is_proved, logo=logo, by_meaning=hit.by_meaning)
+        shown = result(item, cheapest, about, ranges_of(item), proved=is_proved, logo=logo, by_meaning=hit.by_meaning)
         card = render_card(shown)
         room -= len(card.encode("utf-8", "replace"))
         if cards and room < 0:
@@ -279,14 +285,6 @@ def _cards(
         results.append(shown)
         logos -= bool(logo)
     return cards, results
-
-
-def _worth(cheapest: Cheapest, exchange: ExchangeRates) -> About | None:
-    """A price in the requested currency, else in a familiar one."""
-    if cheapest.converted is None:
-        return about(cheapest.amount, cheapest.currency, FAMILIAR, exchange)
-    amount, currency = cheapest.converted
-    return About(short(Decimal(amount)), currency)
 
 
 def _currencies(exchange: ExchangeRates) -> list[str]:
