@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager
-from functools import wraps
+from functools import partial, wraps
 from itertools import count
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
@@ -113,7 +113,7 @@ class AsyncOverlayClient:
         is proved and what is not. Raises what `trusted` raises when it does not answer, too."""
         from overlay.client.listing_source import verified
 
-        return (await verified(self, id_, trusted, hosts, expected))[0]
+        return (await verified(partial(self.ask, is_checked=False), id_, trusted, hosts, expected))[0]
 
     async def pay(
         self,
@@ -137,7 +137,7 @@ class AsyncOverlayClient:
         from overlay.client.listing_source import verified
         from overlay.client.payment_claims import CURRENCY, build_claim, choose_offer, stage_of
 
-        report, source = await verified(self, id_, trusted, None, expected)
+        report, source = await verified(partial(self.ask, is_checked=False), id_, trusted, None, expected)
         if report.missing:
             raise NotVerifiedError(report)
         offer = choose_offer(source.offers(), config_id, skill)
@@ -194,9 +194,9 @@ class AsyncOverlayClient:
         """The changes of one connection."""
         stream.connect()
         call = calls.stream()
-        headers = {"Accept": "text/event-stream"} | (
-            {"Last-Event-ID": str(stream.position)} if stream.position else {}
-        )  # fmt: skip
+        headers = {"Accept": "text/event-stream"}
+        if stream.position:
+            headers["Last-Event-ID"] = str(stream.position)
         try:
             async with self._open(call, headers, HEARTBEAT_SECONDS) as response:
                 if response.headers.get("content-type", "").partition(";")[0].strip() != "text/event-stream":

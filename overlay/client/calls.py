@@ -20,7 +20,7 @@ from overlay.answers.registry_status import RegistryStatus
 from overlay.client.event_stream import Position
 
 T = TypeVar("T")
-_ENCODER = msgspec.json.Encoder(decimal_format="number")
+_body = msgspec.json.Encoder(decimal_format="number").encode
 
 Words = str | Sequence[str]
 
@@ -156,8 +156,8 @@ def quote(
     id_: str, config_id: str | None = None, *, currency: str | None = None, stage: str | None = None
 ) -> Call[PriceQuote]:
     """The amount to pay now for an offer of a listing."""
-    given_parameters = {"id": id_, "configId": config_id, "currency": currency, "stage": stage}
-    parameters = tuple((name, value) for name, value in given_parameters.items() if value is not None)
+    texts = {"id": id_, "configId": config_id, "currency": currency, "stage": stage}
+    parameters = tuple((name, text) for name, text in texts.items() if text is not None)
     return Call("/v1/quote", _model(PriceQuote), parameters)
 
 
@@ -190,10 +190,6 @@ def _listing(id_: str) -> str:
 def _camel(name: str) -> str:
     first, *others = name.split("_")
     return first + "".join(map(str.capitalize, others))
-
-
-def _body(value: dict[str, Any]) -> bytes:
-    return _ENCODER.encode(value)
 
 
 def _model(kind: type[T]) -> Callable[[Any], T]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from overlay.client import calls
 from overlay.client.calls import Call
@@ -14,14 +14,6 @@ from overlay.verify.domains import Hosts
 from overlay.verify.trusted_source import TrustedSource
 from parsers.cards import AgentCard, Kind, read_of, server_id
 from parsers.cards.offers import Offer
-
-
-class Asking(Protocol):
-    """The methods of a client that are needed here."""
-
-    async def ask(self, call: Call[Any], *, is_checked: bool = True) -> Any:
-        """The answer to a call."""
-        ...
 
 
 class ClientSource:
@@ -67,15 +59,15 @@ class ClientSource:
 
 
 async def verified(
-    client: Asking, id_: str, trusted: TrustedSource | None, hosts: Hosts | None, expected: str | None
+    send: Callable[[Call[Any]], Coroutine[Any, Any, Any]],
+    id_: str,
+    trusted: TrustedSource | None,
+    hosts: Hosts | None,
+    expected: str | None,
 ) -> tuple[VerificationReport, ClientSource]:
-    """The report on a listing, and what it was made of. The work is done in a thread, which sends its requests through
-    this loop."""
+    """The report on a listing, and what it was made of. The work is done in a thread, which sends its requests by
+    `send` on this loop."""
     loop = asyncio.get_running_loop()
-
-    def ask(call: Call[Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(client.ask(call, is_checked=False), loop).result()
-
-    source = ClientSource(ask)
+    source = ClientSource(lambda call: asyncio.run_coroutine_threadsafe(send(call), loop).result())
     report = await asyncio.to_thread(verify, source, id_, trusted=trusted, hosts=hosts, expected=expected)
     return report, source

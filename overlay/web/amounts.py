@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import NamedTuple
 
@@ -50,3 +51,8 @@ def about(amount: str, currency: str, into: str, exchange: ExchangeRates) -> Abo
     table = exchange.quoting(currency, into)
     rate = table.rate(currency, into) if table else None
     return None if rate is None else About(short(Decimal(amount) * rate), into)
+
+
+def worth(cheapest: Mapping[str, str] | None, exchange: ExchangeRates) -> About | None:
+    """The lowest price of a listing in a familiar currency; None without one."""
+    return about(cheapest["amount"], cheapest["currency"], FAMILIAR, exchange) if cheapest else None

@@ -71,18 +71,14 @@ async def static(request: web.Request) -> web.Response:
 
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_HEADERS = {
-    "Content-Type": "image/webp",
-    "Cache-Control": "public, max-age=31536000, immutable",
-    "Content-Security-Policy": "default-src 'none'; sandbox",
-}
+_LOGO_HEADERS = {"Content-Type": "image/webp", "Cache-Control": _FOR_EVER, "Content-Security-Policy": _POLICY}
 
 
 async def logo(request: web.Request) -> web.Response:
     """The thumbnail (WebP) of a listing's logo."""
     digest = request.match_info["digest"]
     well_formed = _DIGEST.fullmatch(digest) is not None
-    headers = {**_HEADERS, "ETag": f'"{digest[:64]}"'}
+    headers = {**_LOGO_HEADERS, "ETag": f'"{digest[:64]}"'}
     if well_formed and unchanged(request, headers["ETag"]):
         return not_modified(headers)
     body = await to_thread(request.app[SERVICES].logos.picture, digest) if well_formed else None

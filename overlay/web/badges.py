@@ -108,6 +108,9 @@ MEANINGS: dict[str, Meaning] = {
 """By kind of badge, in the order of explanation."""
 
 
+NO_ITEM: Mapping[str, Any] = {}
+
+
 class Badge(NamedTuple):
     """A badge of a listing: its kind, and the word on it."""
 
@@ -144,13 +147,12 @@ def _warned(warnings: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 def warned(warnings: Iterable[Mapping[str, Any]]) -> Iterator[Badge]:
     """The badges of a card's warnings, before it is published."""
-    return (Badge(code, MEANINGS[code].word, MEANINGS[code].tone) for code in _warned(warnings))
+    return map(_badge, _warned(warnings))
 
 
-def _badge(kind: str, item: Mapping[str, Any]) -> Badge:
+def _badge(kind: str, item: Mapping[str, Any] = NO_ITEM) -> Badge:
     meaning = MEANINGS[kind]
-    word = item["domain"]["host"] if kind == "domain" else meaning.word
-    return Badge(kind, word, meaning.tone)
+    return Badge(kind, item["domain"]["host"] if kind == "domain" else meaning.word, meaning.tone)
 
 
 def explained(shown: Iterable[Badge]) -> list[tuple[str, Meaning]]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from overlay.pricing.exchange_rates import ExchangeRates
-from overlay.web.amounts import FAMILIAR, About, about
+from overlay.web.amounts import About, worth
 from overlay.web.badges import Badge, badges, warned
 from overlay.web.highlight import Excerpt, RangesByPointer, excerpt, marked
 from overlay.web.rendering import cut, fragment, segment
@@ -27,8 +27,13 @@ class Identicon(NamedTuple):
     letter: str
 
 
-_CORNERS = (("0,0", "20,0", "0,20", 1), ("40,0", "40,20", "20,0", 1), ("40,40", "20,40", "40,20", 1),
-            ("0,40", "0,20", "20,40", 1))  # fmt: skip
+_QUARTERS = (
+    "M0,0L20,0A20,20,0,0,1,0,20Z",
+    "M40,0L40,20A20,20,0,0,1,20,0Z",
+    "M40,40L20,40A20,20,0,0,1,40,20Z",
+    "M0,40L0,20A20,20,0,0,1,20,40Z",
+)
+"""A quarter circle in each corner."""
 
 
 def mark(id_: str, name: str) -> Identicon:
@@ -36,16 +41,8 @@ def mark(id_: str, name: str) -> Identicon:
     digest = blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=3).digest()
     first = digest[1] % 4
     second = (first + 1 + digest[2] % 3) % 4
-    path = " ".join(_quarter(*_CORNERS[corner]) for corner in (first, second))
-    return Identicon(digest[0] % HUES, path, _letter(name))
-
-
-def _quarter(corner: str, start: str, end: str, sweep: int) -> str:
-    return f"M{corner}L{start}A20,20,0,0,{sweep},{end}Z"
-
-
-def _letter(name: str) -> str:
-    return next((letter.upper()[:1] for letter in name[:200] if letter.isalnum()), "·")
+    letter = next((letter.upper()[:1] for letter in name[:200] if letter.isalnum()), "·")
+    return Identicon(digest[0] % HUES, f"{_QUARTERS[first]} {_QUARTERS[second]}", letter)
 
 
 _NAME, _SUMMARY, _COMMAND, _TAGS, _TAG = 120, 160, 160, 5, 40
@@ -77,7 +74,7 @@ class Result:
 def result(
     item: Mapping[str, Any],
     cheapest: Mapping[str, Any] | None,
-    worth: About | None,
+    about: About | None,
     ranges: RangesByPointer,
     *,
     proved: bool,
@@ -92,7 +89,7 @@ def result(
         url=f"/listings/{segment(item['id'])}",
         mark=mark(item["id"], item["name"]),
         cheapest=cheapest,
-        about=worth,
+        about=about,
         logo=logo,
         by_meaning=by_meaning,
         **_texts(item, ranges),
@@ -101,15 +98,14 @@ def result(
 
 def preview(shown: Mapping[str, Any], exchange: ExchangeRates) -> Result:
     """The card that a checked card file would be listed with."""
-    cheapest = shown["cheapest"]
     return Result(
         item={**shown, "rating": None},
         mined="",
         badges=tuple(warned(shown["warnings"])),
         url="",
         mark=mark(shown["name"], shown["name"]),
-        cheapest=cheapest,
-        about=about(cheapest["amount"], cheapest["currency"], FAMILIAR, exchange) if cheapest else None,
+        cheapest=shown["cheapest"],
+        about=worth(shown["cheapest"], exchange),
         logo="",
         **_texts(shown, {}),
     )

@@ -26,7 +26,7 @@ from overlay.web.assets import addresses
 from overlay.web.badges import SAME, badges, explained
 from overlay.web.cards import mark
 from overlay.web.price_lines import price_lines
-from overlay.web.rendering import LISTING_BYTES, html_answer, problem_page, render, render_within, wants_json
+from overlay.web.rendering import LISTING_BYTES, html_answer, problem_page, render_within, wants_json
 from overlay.web.timeline import MOST, timeline
 
 _TYPES = {"streamable-http": "http", "sse": "sse"}
@@ -138,7 +138,7 @@ def _page(services: AppServices, text: str, into: str) -> bytes:
         **_prices(item, into, exchange),
         "install": install_config(item) if "servers" not in item else None,
     }
-    return render_within(lambda measure: render("listing.html", m=measure, **values), LISTING_BYTES)
+    return render_within("listing.html", LISTING_BYTES, **values)
 
 
 def _prices(item: Mapping[str, Any], into: str, exchange: ExchangeRates) -> dict[str, Any]:

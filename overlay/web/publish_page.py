@@ -25,11 +25,11 @@ from overlay.api.publisher_api import reviewed
 from overlay.api.request_bodies import WantedTransaction
 from overlay.api.services import AppServices
 from overlay.listings import lookup
-from overlay.web.amounts import FAMILIAR, about
+from overlay.web.amounts import worth
 from overlay.web.assets import addresses
 from overlay.web.badges import Badge, explained
 from overlay.web.cards import Result, preview, render_card, result
-from overlay.web.rendering import PAGE_BYTES, Measure, cut, html_answer, render, render_within, wants_json
+from overlay.web.rendering import PAGE_BYTES, cut, html_answer, render_within, wants_json
 from parsers.bitcoin import tx
 from parsers.bitcoin.tx import transaction_name
 from parsers.errors import ParseError
@@ -67,10 +67,9 @@ def _items(services: AppServices, ids: Sequence[str]) -> Iterator[dict[str, Any]
 
 def _lead(services: AppServices, item: dict[str, Any]) -> Leads:
     cheapest = item["cheapest"]
-    worth = about(cheapest["amount"], cheapest["currency"], FAMILIAR, services.exchange) if cheapest else None
     proved = item["txid"] in services.store.proved([item["txid"]])
     logo = addresses(services.logos, [item]).get(item["logo"], "")
-    shown = result(item, cheapest, worth, {}, proved=proved, logo=logo)
+    shown = result(item, cheapest, worth(cheapest, services.exchange), {}, proved=proved, logo=logo)
     waiting = item["pending"]["summary"] or "" if "pending" in item else ""
     return Leads(item["id"], cut(item["name"], _NAME), render_card(shown), shown.badges, waiting)
 
@@ -224,11 +223,7 @@ def _page(services: AppServices, outcome: TraceOutcome) -> bytes:
         ),
         "previews": list(map(render_card, shown)),
     }
-
-    def render_page(measure: Measure) -> bytes:
-        return render("publish.html", m=measure, **values)
-
-    return render_within(render_page, PAGE_BYTES - len(linked) * LOGO_BYTES)
+    return render_within("publish.html", PAGE_BYTES - len(linked) * LOGO_BYTES, **values)
 
 
 def _registrations_of(trace: dict[str, Any]) -> list[str]:

@@ -31,7 +31,7 @@ from overlay.web.amounts import FAMILIAR, about
 from overlay.web.badges import explained
 from overlay.web.cards import render_card
 from overlay.web.publish_page import MAX_BYTES, previews, read_form
-from overlay.web.rendering import PAGE_BYTES, Measure, html_answer, render, render_within, wants_json
+from overlay.web.rendering import PAGE_BYTES, html_answer, render_within, wants_json
 from parsers.bitcoin.address import key_hash
 from parsers.bitcoin.script import p2pkh
 from parsers.cards import Kind
@@ -223,8 +223,4 @@ def _page(services: AppServices, outcome: RegistrationOutcome) -> bytes:
         "epoch": feed.epoch,
         "seq": feed.newest_seq,
     }
-
-    def render_page(measure: Measure) -> bytes:
-        return render("register.html", m=measure, **values)
-
-    return render_within(render_page, PAGE_BYTES)
+    return render_within("register.html", PAGE_BYTES, **values)

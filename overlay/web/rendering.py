@@ -4,7 +4,7 @@ with all assets, for any card."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -51,18 +51,10 @@ def _environment() -> Environment:
         finalize=_shown,
         auto_reload=False,
     )
-    environment.filters["web"] = web_link
-    environment.filters["segment"] = segment
-    environment.filters["per"] = per
-    environment.filters["asset"] = asset_url
-    environment.filters["moment"] = moment
-    environment.filters["percent"] = percent
+    filters = (segment, per, moment, percent, sentence, warning_text, tone)
+    environment.filters |= {function.__name__: function for function in filters}
+    environment.filters |= {"web": web_link, "asset": asset_url, "feed": feed_name, "hosts": hosts_only}
     environment.filters["short"] = lambda amount: short(Decimal(amount))
-    environment.filters["sentence"] = sentence
-    environment.filters["warning_text"] = warning_text
-    environment.filters["tone"] = tone
-    environment.filters["feed"] = feed_name
-    environment.filters["hosts"] = hosts_only
     return environment
 
 
@@ -235,11 +227,12 @@ class Measure:
         return len(values) - len(self.some(values, most))
 
 
-def render_within(render_page: Callable[[Measure], bytes], room: int = PAGE_BYTES) -> bytes:
-    """The page rendered at the largest scale with which it fits; usual listings are rendered once."""
+def render_within(template: str, room: int, **values: Any) -> bytes:
+    """A template rendered at the largest scale with which it fits, with the Measure `m`; usual pages are rendered
+    once."""
     body = b""
     for scale in _SCALES:
-        body = render_page(Measure(scale))
+        body = render(template, m=Measure(scale), **values)
         if len(body) <= room:
             break
     return body

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from overlay.systems.rating.receipt_intake import ReceiptIntake
-from overlay.web.rendering import render, render_within
+from overlay.web.rendering import PAGE_BYTES, render_within
 from parsers.claims.canonical_json import jcs
 
 MAX_DOCUMENTS, MAX_NODES = 25, 64
@@ -50,7 +50,7 @@ def page(intake: ReceiptIntake, text: str) -> bytes:
     ListingNotFoundError."""
     answer = intake.reader.receipts_json(text)
     values = {"answer": answer, "documents": list(_documents(intake, answer["records"])), "reasons": REASONS}
-    return render_within(lambda measure: render("receipts.html", m=measure, **values))
+    return render_within("receipts.html", PAGE_BYTES, **values)
 
 
 def _documents(intake: ReceiptIntake, records: list[dict[str, Any]]) -> Iterator[ShownDocument]:

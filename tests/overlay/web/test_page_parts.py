@@ -19,6 +19,7 @@ from overlay.engines import IndexPosition
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.search.query import Hits, Query
 from overlay.text.safe_text import visible
+from overlay.web import rendering
 from overlay.web.amounts import about, percent, short
 from overlay.web.assets import assets
 from overlay.web.badges import MEANINGS, badges, explained
@@ -379,17 +380,18 @@ def test_amounts_are_converted_where_there_is_a_rate() -> None:
 # -- measures
 
 
-def test_a_page_is_made_smaller_until_it_fits() -> None:
+def test_a_page_is_made_smaller_until_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     scales: list[float] = []
 
-    def create(measure: Measure) -> bytes:
-        scales.append(measure.scale)
-        return b"x" * int(1_000_000 * measure.scale)
+    def render(_: str, *, m: Measure, size: int) -> bytes:
+        scales.append(m.scale)
+        return b"x" * int(size * m.scale)
 
-    assert len(render_within(create)) <= PAGE_BYTES
+    monkeypatch.setattr(rendering, "render", render)
+    assert len(render_within("a page", PAGE_BYTES, size=1_000_000)) <= PAGE_BYTES
     assert scales == sorted(scales, reverse=True)
-    assert len(render_within(lambda measure: b"x" * int(1_000 * measure.scale), 300)) == 200
-    assert render_within(lambda _: b"small") == b"small"
+    assert len(render_within("a page", 300, size=1_000)) == 200
+    assert render_within("a page", PAGE_BYTES, size=5) == b"xxxxx"
 
 
 def test_a_measure_says_how_much_it_leaves_out() -> None:
