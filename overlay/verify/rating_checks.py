@@ -7,7 +7,6 @@ receipts are not verified: they are the server's statements.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -19,12 +18,15 @@ from parsers.bitcoin.tx import sha256d
 from parsers.cards import AgentCard, read_of
 from parsers.claims.canonical_json import DocumentError, read
 from parsers.claims.payment import UtxoChain
-from parsers.claims.payment_proof import ProvedPayment, read_payment
+from parsers.claims.payment_proof import MAX_PROOF_BYTES, ProvedPayment, read_payment
 from parsers.claims.rating import RatedListing, ReceiptRecord, rate
 from parsers.claims.work_receipts import bound_key, receipts_in
 
 MAX_PAGES, MAX_BLOCKS = 128, 500
 """Pages of receipts that are read, and blocks of payments that are linked."""
+
+MAX_PROOF = 4 * MAX_PROOF_BYTES + 1_000
+"""Bytes of the proof of a payment: a BEEF and a parent as hex."""
 
 
 class ReceiptSource(Protocol):
@@ -50,35 +52,40 @@ class RatingCheck:
     _first: Mapping[str, Any] = field(default_factory=dict)
     _records: list[ReceiptRecord] = field(default_factory=list)
     _works: dict[str, dict[tuple[Any, ...], int]] = field(default_factory=dict)
-    _problem: str = ""
+    _sentence: str = ""
+    _problem: NotProvedError | NotCheckedError | None = None
 
     def read(self) -> None:
-        """Read the receipts and their documents. Faults in them are the finding of `check`."""
+        """Read the receipts and their documents, and compute the rating. `check` raises what is wrong with them."""
         try:
             self._read()
-        except (NotProvedError, DocumentError) as error:
-            self._problem = str(error)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            self._problem = "the answer about receipts has another form"
+            self._sentence = self._compared()
+        except (NotProvedError, NotCheckedError) as error:
+            self._problem = error
+        except DocumentError as error:
+            self._problem = NotProvedError(str(error))
+        except (LookupError, TypeError, ValueError, AttributeError):
+            self._problem = NotProvedError("the answer about the rating has another form")
 
     def check(self, links: HeaderLinks) -> str:
         """The sentence of what was computed. Raises NotProvedError, NotCheckedError."""
-        if self._problem:
-            raise NotProvedError(self._problem)
+        if self._problem is not None:
+            raise self._problem
         for block in self.blocks:
             links.sentence(block)
+        return self._sentence
+
+    def _compared(self) -> str:
+        """The rating computed from the records, which must be that of the listing. Raises NotProvedError."""
         facts, rating = self._first["facts"], self.answer.item["rating"]
         listing = RatedListing(
             frozenset(facts["keys"]), facts["owner"], facts["ownerOf"], frozenset(facts["ratedPayers"])
         )
         again = rate(self._records, listing, self._first["asOf"])
         score = None if again.score is None else again.score / 1_000
-        if (score, f"E{again.rung}", again.completed + again.failed) != (
-            rating["score"],
-            rating["rung"],
-            rating["evidence"],
-        ):
-            raise NotProvedError(f"the rating is {rating['score']}, and the receipts give {score}")
+        stated = tuple(rating[name] for name in ("score", "rung", "evidence"))
+        if (score, f"E{again.rung}", again.completed + again.failed) != stated:
+            raise NotProvedError(f"the rating is {str(stated[0])[:40]}, and the receipts give {score}")
         return (
             f"{len(self._records):,} records from {len(self._works):,} documents, paid in {len(self.blocks):,} blocks, "
             f"come to {score}; owners of other keys, rated payers, and what is left out are the server's word"
@@ -144,7 +151,7 @@ class RatingCheck:
 
     def _check_payment(self, payment: Mapping[str, Any]) -> int:
         """The time of the payment's block, in milliseconds since 1970. Raises NotProvedError."""
-        proof = json.loads(self._document(payment["proof"]))
+        proof = read(self._document(payment["proof"]), max_bytes=MAX_PROOF)
         parent = proof.get("parent")
         proved = read_payment(bytes.fromhex(proof["beef"]), bytes.fromhex(parent) if parent else None)
         chain = UtxoChain(self.answer.network.coin, self.answer.network.kind)

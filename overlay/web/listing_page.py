@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from asyncio import to_thread
 from collections.abc import Mapping
 from dataclasses import dataclass
 from time import time
@@ -14,6 +13,7 @@ from aiohttp import web
 from indexer.headers.networks import SCRYPT, by_caip2, mined
 from overlay.api import listing_api
 from overlay.api.answers import SERVICES, weak_etag
+from overlay.api.executors import RECORDS, run_in
 from overlay.api.problems import NotFoundError
 from overlay.api.protocol_requests import read_item
 from overlay.api.services import AppServices
@@ -99,7 +99,7 @@ async def listing(request: web.Request) -> web.Response:
         return await listing_api.listing(request)
     into = request.query.get(INTO, "").strip().upper()[:_LONGEST_CURRENCY] or FAMILIAR
     try:
-        body = await to_thread(_page, request.app[SERVICES], request.match_info["id"], into)
+        body = await run_in(request, RECORDS, _page, request.app[SERVICES], request.match_info["id"], into)
     except lookup.ListingNotFoundError as error:
         if isinstance(error, lookup.ListedUnderError) and (moved := listing_api.redirect("/listings/", error)):
             return moved

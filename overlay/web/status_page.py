@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import to_thread
 from collections.abc import Iterator, Mapping, Sequence
 from time import time
 from typing import Any
@@ -11,6 +10,7 @@ from aiohttp import web
 
 from overlay.api import status_api
 from overlay.api.answers import SERVICES
+from overlay.api.executors import report
 from overlay.api.height_history import HeightHistory, HeightSample
 from overlay.api.services import AppServices
 from overlay.text.timestamps import timestamp
@@ -31,7 +31,7 @@ async def status(request: web.Request) -> web.Response:
     """The state of every chain, counts and versions, or the same as JSON when Accept prefers that."""
     if wants_json(request):
         return await status_api.status(request)
-    return html_answer(await to_thread(_page, request.app[SERVICES]))
+    return html_answer(await report(_page, request.app[SERVICES]))
 
 
 def _page(services: AppServices) -> bytes:

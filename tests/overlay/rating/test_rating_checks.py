@@ -16,22 +16,29 @@ from parsers.claims import rating_windows
 from tests.overlay.rating.registry import PRICE, Payer, Registry
 from tests.parsers.claims.motebit.signers import ALICE, BOB, Agent
 
+DEEP = b"[" * 200_000
+DEEP_SHA256 = sha256(DEEP).hexdigest()
+
 
 class Server(LocalSource):
-    """A server that may change what it answers about evidence."""
+    """A server that may change what it answers about evidence, and serves DEEP under the hash of that."""
 
-    def __init__(self, registry: Registry, change: Callable[[dict[str, Any]], object]) -> None:
+    def __init__(self, registry: Registry, change: Callable[[dict[str, Any]], object], rating: Any = None) -> None:
         super().__init__(ListingRepository(registry.store))
-        self._reader, self._change = registry.reader, change
+        self._reader, self._change, self._rating = registry.reader, change, rating
+
+    def listing(self, id_: str) -> Any:
+        item = super().listing(id_)
+        return item if self._rating is None else {**item, "rating": self._rating}
 
     def evidence(self, id_: str, after: str | None = None) -> Any:
-        assert after is None
+        assert after in (None, "again")
         answer = json.loads(json.dumps(self._reader.receipts_json(id_)))
         self._change(answer)
         return answer
 
     def document(self, sha256: str) -> bytes:
-        return self._reader.document(bytes.fromhex(sha256)) or b""
+        return DEEP if sha256 == DEEP_SHA256 else self._reader.document(bytes.fromhex(sha256)) or b""
 
 
 def raise_outcome(answer: dict[str, Any]) -> None:
@@ -58,6 +65,11 @@ def claim_other_payer(answer: dict[str, Any]) -> None:
         (lambda answer: answer["facts"]["keys"].append("another"), "not proved"),
         (lambda answer: answer["records"][0].update(document=sha256(b"").hexdigest()), "not proved"),
         (lambda answer: answer.clear(), "not proved"),
+        (lambda answer: answer["facts"].update(ownerOf=[1]), "not proved"),
+        (lambda answer: answer["facts"].update(ratedPayers=None), "not proved"),
+        (lambda answer: answer["records"][0].update(document=DEEP_SHA256), "not proved"),
+        (lambda answer: answer["records"][0]["payment"].update(proof=DEEP_SHA256), "not proved"),
+        (lambda answer: answer.update(next="again"), "not checked"),
     ],
 )
 async def test_the_rating_is_computed_again(
@@ -76,8 +88,11 @@ async def test_the_rating_is_computed_again(
         report = verify(server, alice, expected="bsv:regtest", receipts=server)
         steps = {step.step: step for step in report.steps}
         assert steps["rating"].outcome == outcome, steps["rating"].detail
-        assert ("rating" in report.missing) == (outcome != "proved")
+        assert ("rating" in report.missing) == (outcome == "not proved")
         assert "rating" in report.not_proved_members, "what was left out cannot be known"
+        for form in ("five stars", 5, {}, {"score": [], "rung": {}, "evidence": None}):
+            again = verify(Server(registry, change, form), alice, expected="bsv:regtest", receipts=server)
+            assert "rating" in again.missing or outcome == "not checked"
 
 
 async def test_a_rating_of_more_receipts_than_count_is_computed_again_with_what_strangers_added(

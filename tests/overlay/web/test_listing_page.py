@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from aiohttp import ClientSession
 
 from overlay.api.services import AppServices
+from overlay.listings import lookup
 from overlay.web.badges import WarningText, warning_text
 from overlay.web.timeline import MOST_VALUES, READ_BYTES
 from tests.overlay.conftest import Serve
@@ -31,6 +33,21 @@ async def test_a_domain_that_was_never_asked_is_not_said_to_disown_it(client: Cl
     text = (await page(client, f"/listings/{TOWER}")).text
     assert "not checked yet" in text
     assert "does not name this listing" not in text
+
+
+async def test_a_page_takes_one_of_the_few_threads_that_read_histories(
+    client: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+    history = lookup.history
+
+    def noted(*args: Any) -> Any:
+        names.append(threading.current_thread().name)
+        return history(*args)
+
+    monkeypatch.setattr(lookup, "history", noted)
+    await page(client, f"/listings/{TOWER}")
+    assert names[0].startswith("history or proof")
 
 
 async def test_a_burned_listing_says_so_in_words(client: ClientSession, services: AppServices) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,17 @@ async def shown(serve: Serve, services: AppServices, samples: Sequence[HeightSam
             history.add(chain["name"], sample)
     client = await serve(changed(services, history=history, status=lambda: status() | {"chains": members}))
     return await page(client, "/status")
+
+
+async def test_the_page_is_read_in_the_one_thread_of_reports(serve: Serve, services: AppServices) -> None:
+    names: list[str] = []
+
+    def noted() -> dict[str, Any]:
+        names.append(threading.current_thread().name)
+        return status()
+
+    await page(await serve(changed(services, status=noted)), "/status")
+    assert names[0].startswith("report")
 
 
 @pytest.mark.usefixtures("two_hours_later")
