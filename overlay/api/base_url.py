@@ -51,8 +51,8 @@ def request_url(request: web.Request) -> str:
 
 
 def add_vary(request: web.Request, headers: CIMultiDict[str]) -> None:
-    """Have caches keep apart the answers to different hosts, where this one holds URLs of the host that the request
-    named: else one client would get the links that another one has chosen."""
+    """Have caches separate the answers to different hosts, where this one has URLs of the host that the request named:
+    otherwise one client could choose the links of another."""
     if request.get(_NAMES_HOST, False):
         headers[hdrs.VARY] = f"{headers[hdrs.VARY]}, {_VARIES_BY}"
 

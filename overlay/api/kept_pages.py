@@ -1,5 +1,5 @@
-"""Pages of searches that are kept: the same question is often repeated, and its page is the same until the index, the
-heights or the exchange rates change."""
+"""A cache of search pages: searches are often repeated, and the page stays the same until the index, the heights or the
+exchange rates change."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class KeptPage(NamedTuple):
 
 
 class KeptPages:
-    """The pages that were sent last, of one stamp, in at most `MOST_BYTES`."""
+    """The pages of one stamp that were sent last, at most `MOST_BYTES` of them."""
 
     def __init__(self) -> None:
         self._stamp: PageStamp | None = None
@@ -53,7 +53,7 @@ class KeptPages:
         self.size = 0
 
     def get(self, question: Question, stamp: PageStamp) -> KeptPage | None:
-        """The page of a question; None where none is kept. Those of another stamp are dropped."""
+        """The page of a question, None without one. Pages of another stamp are dropped."""
         if stamp != self._stamp:
             self._pages.clear()
             self._stamp, self.size = stamp, 0
@@ -63,8 +63,7 @@ class KeptPages:
         return page
 
     def keep(self, question: Question, stamp: PageStamp, page: KeptPage) -> None:
-        """Keep a page that was made while the stamp was the same, and drop those that were not sent for the longest
-        time."""
+        """Add a page of the current stamp, and drop the least recently sent ones."""
         if stamp != self._stamp or question in self._pages or _bytes(question, page) > _LARGEST:
             return
         self._pages[question] = page

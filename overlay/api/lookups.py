@@ -1,5 +1,5 @@
-"""What publishers and agents have in hand: an id, a txid, an outpoint, an owner's address, a host or URL, a package. A
-text that is nothing but one of these is looked up before its words are searched for."""
+"""Look-ups: a text that is nothing but an id, a txid, an outpoint, an owner's address, a host or URL, or a package is
+looked up before its words are searched for."""
 
 from __future__ import annotations
 

@@ -36,16 +36,8 @@ STUCK_SECONDS = 30.0
 """How long a client may take nothing of an answer."""
 
 _FULL = (
-    b"\r\n".join(
-        (
-            b"HTTP/1.1 503 Service Unavailable",
-            b"Server: a2b",
-            b"Connection: close",
-            b"Retry-After: 5",
-            b"Content-Length: 0",
-        )
-    )
-    + b"\r\n\r\n"
+    b"HTTP/1.1 503 Service Unavailable\r\nServer: a2b\r\nConnection: close\r\nRetry-After: 5\r\n"
+    b"Content-Length: 0\r\n\r\n"
 )
 
 

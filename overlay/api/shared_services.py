@@ -15,23 +15,14 @@ if TYPE_CHECKING:
     from parsers.claims.motebit.trust_graph import EdgePair, TrustEdge
 
 
-class Gate(Protocol):
-    """Takes payments for requests beyond a limit."""
-
-    @property
-    def offers(self) -> Sequence[Offer]:
-        """The prices that are paid."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payments:
-    """The nodes that check and send payments, by ticker, this server's own prices (JSON), and the gate that takes them,
-    None without prices."""
+    """The nodes that check and send payments, by ticker, and this server's own prices: as JSON, and as the offers that
+    are paid for requests beyond a limit."""
 
     nodes: Mapping[str, PaymentNode] = field(default_factory=dict)
     prices: Sequence[Any] = ()
-    gate: Gate | None = None
+    offers: Sequence[Offer] = ()
 
 
 class Accepted(Protocol):

@@ -55,7 +55,7 @@ def _sending(
 class AsyncOverlayClient:
     """An overlay at a base URL (with or without `/v1`). Use it with `async with`, or close it with `aclose`.
 
-    Every method raises RemoteError where the overlay cannot be reached or answers otherwise than one, and a
+    Every method raises RemoteError where the overlay cannot be reached or its answer has the wrong form, and a
     RemoteProblemError where it answers with a problem: NotThereError for 404, RefusedError for other 4xx.
     `transport` replaces the network, for tests. Raises RemoteError for what is not a URL.
     """
@@ -149,7 +149,7 @@ class AsyncOverlayClient:
         )
 
     async def pages(self, words: str = "", **filters: Unpack[SearchFilters]) -> AsyncGenerator[SearchPage]:
-        """All pages, one after another; what changes while they are read may come twice, and is not left out."""
+        """All pages in order. A listing that changes meanwhile may come twice, and is not left out."""
         call: Call[SearchPage] = calls.search(words, **filters)
         cursor: str | None = None
         while True:

@@ -1,4 +1,4 @@
-"""Errors of the client: the overlay cannot be reached, answers otherwise than an overlay, or answers with a problem."""
+"""Errors of the client: the overlay cannot be reached, its answer has the wrong form, or it answers with a problem."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RemoteError(ClientError):
 
 
 class UrlError(RemoteError):
-    """The URL is that of no overlay."""
+    """The text is not the URL of an overlay."""
 
 
 class RemoteProblemError(ClientError):

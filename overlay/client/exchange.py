@@ -95,7 +95,7 @@ def parse(call: Call[Any], url: str, status: int, headers: Mapping[str, str], bo
 
 
 def typed(url: str, call: Call[T], value: Any) -> T:
-    """The answer to a call as its model. Raises RemoteError naming the member that an overlay would send otherwise."""
+    """The answer to a call as its model. Raises RemoteError naming a member of another type."""
     try:
         return call.read(value)
     except msgspec.ValidationError as error:

@@ -20,7 +20,7 @@ from overlay.search.facts import MOST_VALUES
 from overlay.search.query import Hits, Query
 from overlay.search.value_lists import parts
 from overlay.text.interval_words import per
-from overlay.web.links import Pairs, adding, link, name_of, named, setting, without
+from overlay.web.links import Pairs, link, name_of, named, setting, without
 from parsers.cards.intervals import interval_key, meant
 
 if TYPE_CHECKING:
@@ -58,15 +58,9 @@ class FacetCache:
         """The hits of `search`, with facets of these names from the cache or counted now; with `{}` where counting
         takes too long, as it may with a million listings."""
         alike = query._replace(
-            limit=0,
-            offset=0,
-            after=None,
-            sort="relevance",
-            descending=None,
-            facets=(),
-            facet_limit=None,
+            limit=0, offset=0, after=None, sort="relevance", descending=None, facets=(), facet_limit=None,
             facet_prefix="",
-        )
+        )  # fmt: skip
         key = (index, alike)
         if (facets := self._cached.get(key)) is not None:
             self._cached.move_to_end(key)
@@ -186,7 +180,7 @@ def _choice(parameters: Pairs, query: Query, name: str, value: str, count: int |
         leads = _unchosen(parameters, name, value)
     else:
         alone = name in ("type", "status") or prices_it(without_own(query, name), name)
-        leads = setting(parameters, name, value) if alone else adding(parameters, name, value)
+        leads = setting(parameters, name, value) if alone else [*parameters, (name, value)]
     label = per(value) if name == "interval" else f"{value}s" if name == "type" else value
     return Choice(label, count, link(leads), chosen)
 
@@ -194,13 +188,10 @@ def _choice(parameters: Pairs, query: Query, name: str, value: str, count: int |
 def _unchosen(parameters: Pairs, name: str, value: str) -> Pairs:
     """The parameters without a value of a facet, typed in `q` or not."""
     kind, rest = _TYPED.get(name, ""), without(parameters, name, value)
-    if (
-        len(rest) == len(parameters) and not kind
-    ):  # it is called otherwise there: a chain by its CAIP-2 id, `status=all`
-        return without(parameters, name)
-    if not kind:
-        return rest
-    return [(key, query_syntax.without(text, kind, value) if name_of(key) == "q" else text) for key, text in rest]
+    if kind:
+        return [(key, query_syntax.without(text, kind, value) if name_of(key) == "q" else text) for key, text in rest]
+    # what is there in other words is a chain by its CAIP-2 id, or `status=all`
+    return rest if len(rest) < len(parameters) else without(parameters, name)
 
 
 def _chosen(query: Query, name: str) -> tuple[str, ...]:
@@ -238,9 +229,8 @@ def _value_text(parameters: Pairs, name: str, value: str) -> str:
     """A filter's value in words; prices with their currency, where the URL names one."""
     short = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
     if name in ("maxPrice", "minPrice"):
-        return " ".join(
-            [short, *(currency.strip().upper()[:20] for currency in named(parameters, "priceCurrency")[:1])]
-        )
+        currency = next(iter(named(parameters, "priceCurrency")), "")
+        return f"{short} {currency.strip().upper()[:20]}".rstrip()
     return per(interval_key(short)) if name == "interval" and meant(short) else short
 
 
@@ -253,13 +243,7 @@ def filter_text(parameters: Pairs, name: str) -> str:
 def cleared(parameters: Pairs) -> str:
     """The link to the search without filters: words and order only."""
     remaining = {"q", "sort", "limit", "priceCurrency"}
-    return link(
-        [
-            (k, v)
-            for k, v in parameters
-            if (parameter := SEARCH.names.get(k)) is not None and parameter.name in remaining
-        ]
-    )
+    return link([pair for pair in parameters if name_of(pair[0]) in remaining])
 
 
 class AlternativeSearch(NamedTuple):
@@ -277,14 +261,9 @@ def alternative_searches(
     """For a search without results: other spellings first, then the search without the filters that emptied it;
     filters typed in `q` are left."""
     proposals = alternatives(engine, search_request)
-    ways = [
-        AlternativeSearch(
-            "Did you mean", proposal["q"], link(setting(parameters, "q", proposal["q"])), proposal["total"]
-        )
-        for proposal in proposals.get("didYouMean", ())
-    ]
+    meant = [(proposal["q"], proposal["total"]) for proposal in proposals.get("didYouMean", ())]
+    ways = [AlternativeSearch("Did you mean", q, link(setting(parameters, "q", q)), total) for q, total in meant]
     for proposal in proposals.get("emptiedBy", ()):
-        left = parameters
         others = [pair for pair in parameters if name_of(pair[0]) not in proposal["parameters"]]
         ways += [
             AlternativeSearch(
@@ -296,9 +275,7 @@ def alternative_searches(
             for name, values in proposal.get("near", {}).items()
             for value in values
         ]
-        for name in proposal["parameters"]:
-            left = without(left, name)
-        if list(left) != list(parameters):
+        if others != list(parameters):
             words = " and ".join(filter_text(parameters, name) for name in proposal["parameters"])
-            ways.append(AlternativeSearch("Leave out", words, link(left), proposal["total"]))
+            ways.append(AlternativeSearch("Leave out", words, link(others), proposal["total"]))
     return ways

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
@@ -16,12 +16,10 @@ from overlay.text.safe_text import visible
 RangesByPointer = Mapping[str, tuple[Range, ...]]
 """Ranges of query words in the texts of an item, in code points, by RFC 6901 pointer."""
 
-Finder = Callable[[Mapping[str, Any]], RangesByPointer]
 
-
-def finder(plan: QueryPlan) -> Finder:
-    """A function that finds the query's words in an item."""
-    return lambda item: {text.pointer: text.ranges for text in highlights(item, plan)} if plan.groups else {}
+def ranges_in(item: Mapping[str, Any], plan: QueryPlan) -> RangesByPointer:
+    """The ranges of a query's words in an item."""
+    return {text.pointer: text.ranges for text in highlights(item, plan)} if plan.groups else {}
 
 
 def marked(text: str, ranges: Iterable[Range]) -> Markup:

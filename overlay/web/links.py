@@ -31,11 +31,6 @@ def link(parameters: Pairs, page: Mapping[str, str] | None = None) -> str:
     return f"/?{query_string}" if query_string else "/"
 
 
-def adding(parameters: Pairs, name: str, value: str) -> Pairs:
-    """The parameters with one more value."""
-    return [*parameters, (name, value)]
-
-
 def without(parameters: Pairs, name: str, value: str | None = None) -> Pairs:
     """The parameters without one, or without those of its values that mean the same as `value`."""
     unwanted = None if value is None else _read(name, value)

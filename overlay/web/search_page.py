@@ -27,7 +27,7 @@ from overlay.engines import CompilingError
 from overlay.installation import SORTS
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.projection.search_index import SearchIndex
-from overlay.search.planner import ALL
+from overlay.search.planner import ALL, QueryPlan
 from overlay.search.query import Hit, Hits, Query
 from overlay.search.sorting import AMOUNT, PER_DAY, price_comparison
 from overlay.web.amounts import About, short, worth
@@ -35,7 +35,7 @@ from overlay.web.assets import addresses
 from overlay.web.badges import explained
 from overlay.web.cards import Result, render_card, result
 from overlay.web.facets import TITLES, FacetCache, alternative_searches, chips, cleared, groups
-from overlay.web.highlight import Finder, finder
+from overlay.web.highlight import ranges_in
 from overlay.web.links import Pairs, link, name_of, named
 from overlay.web.rendering import PAGE_BYTES, WITH_LOGOS, html_answer, page_etag, render, wants_json
 
@@ -205,8 +205,7 @@ def _render_page(
     """The page with at most `room` bytes of cards and `logos` logos."""
     search_request, hits = outcome.search_request, outcome.hits
     shown = hits.hits if hits and search_request and not search_request.beyond else ()
-    ranges_of = finder(hits.plan if hits and shown else ALL)
-    cards, results = _cards(services, shown, ranges_of, room, logos)
+    cards, results = _cards(services, shown, hits.plan if hits else ALL, room, logos)
     form = {name: next(iter(named(parameters, name)), "") for name in _FIELDS}
     used = chips(parameters)
     table = (
@@ -262,7 +261,7 @@ def _feeds(parameters: Pairs) -> list[tuple[str, str, str]]:
 
 
 def _cards(
-    services: AppServices, hits: Sequence[Hit], ranges_of: Finder, room: int, logos: int
+    services: AppServices, hits: Sequence[Hit], plan: QueryPlan, room: int, logos: int
 ) -> tuple[list[Markup], list[Result]]:
     """The cards that fit into `room` bytes, at least one, the first ones with logos; rendered, and their contents."""
     items = [json.loads(bytes(hit.item)) for hit in hits]
@@ -276,7 +275,8 @@ def _cards(
         about = worth(cheapest, services.exchange) if amount is None else About(short(Decimal(amount)), currency)
         is_proved = item["txid"] in proved
         logo = logo_addresses.get(item["logo"], "") if logos > 0 else ""
-        shown = result(item, cheapest, about, ranges_of(item), proved=is_proved, logo=logo, by_meaning=hit.by_meaning)
+        ranges = ranges_in(item, plan)
+        shown = result(item, cheapest, about, ranges, proved=is_proved, logo=logo, by_meaning=hit.by_meaning)
         card = render_card(shown)
         room -= len(card.encode("utf-8", "replace"))
         if cards and room < 0:

@@ -6,7 +6,7 @@ wrong with `keys`, `now` or `context` is the caller's mistake, a VerifyRequestEr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from parsers.claims import card_signature
@@ -233,10 +233,7 @@ def _request(body: Any, kind: DocumentKind, now: int) -> VerifyRequest:
     if not isinstance(body, dict) or "document" not in body:
         detail = f"the body is a JSON object with a document, and with {', '.join(MEMBERS[1:])} if need be"
         raise VerifyRequestError("/document", "missing", detail)
-    strange = next((name for name in body if name not in MEMBERS), None)
-    if strange is not None:
-        detail = f"{strange[:100]!a} is none of {', '.join(MEMBERS)}"
-        raise VerifyRequestError(f"/{strange[:100]}", "unknown-member", detail)
+    _check_members(body, MEMBERS, "")
     document, context = body["document"], body.get("context")
     if kind.is_json and isinstance(document, str) and document[:1] in ("{", "["):
         document = read(document.encode("utf-8", "surrogatepass"))
@@ -250,13 +247,15 @@ def _context(context: Any, kind: DocumentKind) -> dict[str, Any]:
         return {}
     if not isinstance(context, dict):
         raise VerifyRequestError("/context", "wrong-type", "context is an object")
-    strange = next((name for name in context if name not in kind.context), None)
-    if strange is not None:
-        detail = (
-            f"{strange[:100]!a} is none of {', '.join(sorted(kind.context)) or 'the members, of which it has none'}"
-        )
-        raise VerifyRequestError(f"/context/{strange[:100]}", "unknown-member", detail)
+    _check_members(context, sorted(kind.context), "/context")
     return {name: value for name, value in context.items() if value is not None}
+
+
+def _check_members(value: Mapping[str, Any], allowed: Sequence[str], pointer: str) -> None:
+    strange = next((name for name in value if name not in allowed), None)
+    if strange is not None:
+        detail = f"{strange[:100]!a} is none of {', '.join(allowed) or 'the members, of which it has none'}"
+        raise VerifyRequestError(f"{pointer}/{strange[:100]}", "unknown-member", detail)
 
 
 def _time(value: Any, now: int, member: str = "/now") -> int:

@@ -322,7 +322,7 @@ def selling(gate: PaymentGate, *prices: Any) -> dict[web.AppKey[Any], Any]:
     """The services of an overlay with prices of its own."""
     from overlay.systems.payments.own_payments import GATE
 
-    return {GATE: gate, PAYMENTS: Payments(prices=prices, gate=gate)}
+    return {GATE: gate, PAYMENTS: Payments(prices=prices, offers=gate.offers)}
 
 
 def granting(access: DelegatedAccess) -> dict[web.AppKey[Any], Any]:

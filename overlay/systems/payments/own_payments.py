@@ -76,12 +76,10 @@ def _number(text: str) -> float | str:
 def bring(parts: Parts) -> Services:
     """The services of these settings. Raises SettingsError, SourceError, StoreError."""
     own_payments = OwnPayments(parts.settings, parts.store, parts.exchange)
-    services: Services = {
-        PAYMENTS: Payments(nodes=own_payments.nodes, prices=own_payments.prices, gate=own_payments.gate)
-    }
-    if own_payments.gate is not None:
-        services[GATE] = own_payments.gate
-    return services
+    gate = own_payments.gate
+    offers = () if gate is None else gate.offers
+    services: Services = {PAYMENTS: Payments(nodes=own_payments.nodes, prices=own_payments.prices, offers=offers)}
+    return services if gate is None else {**services, GATE: gate}
 
 
 async def close(app: web.Application) -> AsyncIterator[None]:

@@ -84,8 +84,7 @@ def _bank(setting: str, tables: RelayStore, payments: Payments) -> Bank | None:
         return None
     ticker, _, pay_to = setting.partition(":")
     node = _node(ticker, pay_to, payments.nodes)
-    offers = payments.gate.offers if payments.gate is not None else ()
-    if any(_hashes(offer.address.strip(), node.coin) & _hashes(pay_to, node.coin) for offer in offers):
+    if any(_hashes(offer.address.strip(), node.coin) & _hashes(pay_to, node.coin) for offer in payments.offers):
         raise SettingsError(f"relay_address is {pay_to}, where prices are paid to: one payment would count twice")
     return Bank(tables.cash, node, pay_to, time.time)
 

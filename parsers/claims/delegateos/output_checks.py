@@ -13,7 +13,7 @@ from parsers.claims.canonical_json import DocumentError, jcs
 from parsers.claims.json_schema import first_error, is_match, step_budget
 
 MAX_STEPS, MAX_NESTING = 64, 8
-"""Steps of a composite with those inside of it, and composites in each other."""
+"""Steps of a composite, nested ones included, and the depth of nested composites."""
 
 PASS_THRESHOLD = 0.7
 _MISSING = object()
