@@ -49,7 +49,7 @@ def feed(store: ListingRepository, since: int, limit: int, epoch: str | None) ->
         rows = (FeedChange(0, "reset", None, None, reason),)
     last = rows[-1].seq if rows else since
     return {
-        "changes": [_change(row, page.epoch) for row in rows],
+        "changes": [{"seq": row.seq, "epoch": page.epoch} | row._asdict() for row in rows],
         "epoch": page.epoch,
         "nextSince": last,
         "more": last < page.newest_seq,
@@ -58,17 +58,6 @@ def feed(store: ListingRepository, since: int, limit: int, epoch: str | None) ->
 
 def _is_of_other_epoch(page: FeedPage, since: int, epoch: str | None) -> bool:
     return since > page.newest_seq or (epoch is not None and epoch != page.epoch)
-
-
-def _change(row: FeedChange, epoch: str) -> dict[str, Any]:
-    return {
-        "seq": row.seq,
-        "epoch": epoch,
-        "op": row.op,
-        "id": row.id,
-        "height": row.height,
-        "reason": row.reason,
-    }
 
 
 def as_event(change: dict[str, Any]) -> bytes:

@@ -111,6 +111,33 @@ LOOKUPS = web.AppKey("LOOKUPS", BoundedExecutor)
 RECORDS = web.AppKey("RECORDS", BoundedExecutor)
 """Histories and proofs, which may be thousands of revisions."""
 
+SEARCHES = web.AppKey("SEARCHES", BoundedExecutor)
+"""Long searches, and all searches of a slow engine."""
+
+SECONDS = 5.0
+"""What a search in a thread gets, waiting included."""
+
+LONG_AT_ONCE, SLOW_AT_ONCE = 2, 16
+"""The number of long searches at once, and of all searches of a slow engine, which may only be waiting."""
+
+MOST_WAITING, A_CLIENT = 64, 8
+"""Searches that wait or are under way in all, and of these long ones for one client."""
+
+
+def bounded_executors(
+    load: SharedLoad, *, here: bool, slow: bool
+) -> dict[web.AppKey[BoundedExecutor], BoundedExecutor]:
+    """The executors of an application. `here`: the database is a local file, and more than two threads would only
+    compete for the interpreter lock, as would two diagnoses or checks; `slow`: the search engine is a server."""
+    long, per_client = (SLOW_AT_ONCE, MOST_WAITING) if slow else (LONG_AT_ONCE, A_CLIENT)
+    reading = 2 if here else 8
+    return {
+        PUBLISHING: BoundedExecutor("diagnosis or check", load, workers=1, waiting=16, per_client=4, seconds=15.0),
+        LOOKUPS: BoundedExecutor("diagnosis", load, workers=4, waiting=32, per_client=8, seconds=15.0),
+        RECORDS: BoundedExecutor("history or proof", load, workers=reading, waiting=64, per_client=16),
+        SEARCHES: BoundedExecutor("search", load, workers=long, waiting=MOST_WAITING, per_client=per_client),
+    }
+
 
 async def run_in(request: web.Request, key: web.AppKey[BoundedExecutor], work: Callable[..., _T], *args: Any) -> _T:
     """The result of work for a request in a bounded executor of its application. Raises what `work` raises, and
@@ -122,21 +149,6 @@ async def run_in(request: web.Request, key: web.AppKey[BoundedExecutor], work: C
 async def read_json(request: web.Request, work: Callable[..., Any], *args: Any) -> bytes:
     """What a read of the store returns as JSON, encoded in its thread, too. Raises as `run_in`."""
     return await run_in(request, RECORDS, lambda: encode(work(*args)))
-
-
-def publishing(load: SharedLoad) -> BoundedExecutor:
-    """One call at a time: two would only compete for the interpreter lock."""
-    return BoundedExecutor("diagnosis or check", load, workers=1, waiting=16, per_client=4, seconds=15.0)
-
-
-def lookups(load: SharedLoad) -> BoundedExecutor:
-    """Several calls at a time, as they mostly wait for sources."""
-    return BoundedExecutor("diagnosis", load, workers=4, waiting=32, per_client=8, seconds=15.0)
-
-
-def records(load: SharedLoad, *, here: bool) -> BoundedExecutor:
-    """`here`: the database is a local file, and more than two threads would only compete for the interpreter lock."""
-    return BoundedExecutor("history or proof", load, workers=2 if here else 8, waiting=64, per_client=16)
 
 
 _READS_AT_ONCE = 2
@@ -168,25 +180,6 @@ async def report(work: Callable[..., _T], *args: Any) -> _T:
     """The result of `work(*args)` in a thread with this context, one call of a process at a time: eight readers of
     metrics, or thirty of the status, in many threads delayed each search by 0.1 s (measured)."""
     return await get_running_loop().run_in_executor(_REPORTS, copy_context().run, work, *args)
-
-
-SECONDS = 5.0
-"""What a search in a thread gets, waiting included."""
-
-LONG_AT_ONCE, SLOW_AT_ONCE = 2, 16
-"""The number of long searches at once, and of all searches of a slow engine, which may only be waiting."""
-
-MOST_WAITING, A_CLIENT = 64, 8
-"""Searches that wait or are under way in all, and of these long ones for one client."""
-
-SEARCHES = web.AppKey("SEARCHES", BoundedExecutor)
-"""Long searches, and all searches of a slow engine."""
-
-
-def searches(load: SharedLoad, *, slow: bool) -> BoundedExecutor:
-    """`slow`: the engine is a server elsewhere."""
-    workers, per_client = (SLOW_AT_ONCE, MOST_WAITING) if slow else (LONG_AT_ONCE, A_CLIENT)
-    return BoundedExecutor("search", load, workers=workers, waiting=MOST_WAITING, per_client=per_client)
 
 
 _FAR, _MANY_LETTERS, _MANY_VALUES = 500, 120, 12

@@ -65,7 +65,7 @@ def read(file: Path) -> IdentityKey:
     Raises IdentityKeyError, also for a file that other users may read.
     """
     try:
-        key = parse(json.loads(read_key_file(file, MAX_BYTES)))
+        return parse(json.loads(read_key_file(file, MAX_BYTES)))
     except PrivateKeyError as error:
         raise IdentityKeyError(f"A2B_IDENTITY_KEY: {error}") from None
     except (ValueError, KeyError, TypeError):
@@ -73,12 +73,11 @@ def read(file: Path) -> IdentityKey:
         raise IdentityKeyError(
             f"{file} is not an identity key: a JSON object with {members}, 64 hex digits each"
         ) from None
-    return key
 
 
 def read_or_create(file: Path) -> IdentityKey:
     """The keys of a file, which is created with new ones where it is missing. Raises IdentityKeyError."""
-    return restore(file, IdentityKey(secrets.token_bytes(32), _new_secp256k1()))
+    return restore(file, IdentityKey(secrets.token_bytes(32), secrets.token_bytes(32)))
 
 
 def restore(file: Path, key: IdentityKey) -> IdentityKey:
@@ -90,13 +89,3 @@ def restore(file: Path, key: IdentityKey) -> IdentityKey:
         except OSError as error:
             raise IdentityKeyError(f"the identity key {file} cannot be created: {error.strerror}") from None
     return read(file)
-
-
-def _new_secp256k1() -> bytes:
-    while True:
-        key = secrets.token_bytes(32)
-        try:
-            signatures.public_key(key)
-        except ValueError:
-            continue
-        return key

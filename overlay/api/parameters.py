@@ -17,6 +17,7 @@ from overlay.api.values import ValueRefusedError, shown
 from overlay.search.facts import MOST_FACET_VALUES, MOST_VALUES
 from overlay.search.query import FACETS, SORTS
 from overlay.search.value_lists import interval_parts, parts
+from parsers.cards.intervals import interval_key
 from parsers.claims.amount_due import STAGES
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ SEARCH = table(
         "interval",
         "How often an offer is paid: an ISO 8601 duration, words such as month, monthly, per month or 1 month, or "
         f"`none` (also `null`, `per call`).{_LIST}",
-        values.interval, many=True, parts=interval_parts,
+        interval_key, many=True, parts=interval_parts,
     ),
     _amount("maxPrice", "The most an offer may cost, in `priceCurrency`."),
     _amount("minPrice", "The least an offer may cost, in `priceCurrency`."),

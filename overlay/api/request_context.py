@@ -45,10 +45,6 @@ _ELSEWHERE = RouteInfo(ROUTES - 1, None, timed=True)
 ProblemPage = Callable[[web.Request, ProblemError, str], web.Response | None]
 
 
-def _no_page(_request: web.Request, _problem: ProblemError, _request_id: str) -> None:
-    """No problem is shown as a page."""
-
-
 class RequestContext:
     """The state of an application's requests, created once; `add` every route of its router. `page` renders a problem
     for browsers, None for other clients. With `log_requests` every response is logged. `under_way` holds the requests
@@ -62,7 +58,7 @@ class RequestContext:
         trusted: tuple[str, ...],
         counters: Counters,
         *,
-        page: ProblemPage = _no_page,
+        page: ProblemPage = lambda *_: None,
         log_requests: bool = False,
         guards: Sequence[Callable[[web.Request], Awaitable[None]]] = (),
         beyond_limit: Sequence[BeyondLimit] = (),

@@ -9,8 +9,6 @@ from decimal import Decimal
 from math import inf
 from typing import Any
 
-from parsers.cards.intervals import interval_key
-
 LARGEST = 2**53 - 1  # what a JavaScript client can still count
 MAX_TEXT_BYTES = 4_096
 MAX_VALUE_BYTES = 2_048
@@ -76,11 +74,6 @@ def owner(value: str) -> str:
     """An address in its stored form: those of EVM chains in lower case, without the ERC-55 checksum."""
     value = text(value)
     return value.lower() if _ACCOUNT.fullmatch(value) else value
-
-
-def interval(value: str) -> str:
-    """An interval's canonical key: P1W, week and P7D are one; `none` is per call (law 13)."""
-    return interval_key(value)
 
 
 def domain(value: str) -> str:

@@ -17,10 +17,7 @@ from overlay.api.executors import (
     RECORDS,
     SEARCHES,
     ReadExecutor,
-    lookups,
-    publishing,
-    records,
-    searches,
+    bounded_executors,
 )
 from overlay.api.kept_pages import KEPT_PAGES, KeptPages
 from overlay.api.middleware import handle_request
@@ -46,8 +43,8 @@ def create_app(services: AppServices) -> web.Application:
     """The application over `services`, which live as long as it does."""
     app = web.Application(middlewares=[handle_request])
     app[SERVICES], app[PROCESS] = services, services.process
-    for key, service in services.brought.items():
-        app[key] = service
+    for service_key, service in services.brought.items():
+        app[service_key] = service
     systems = load_systems(services.site.systems)
     # paths of systems first, as the id of a listing may contain slashes
     core = [route for route in ROUTES if not (services.site.metrics_elsewhere and route in METRICS_ROUTES)]
@@ -65,9 +62,9 @@ def create_app(services: AppServices) -> web.Application:
     )
     load = services.process.counters.load
     app[KEPT_PAGES] = KeptPages()
-    app[SEARCHES] = searches(load, slow=services.engine.slow)
-    app[PUBLISHING], app[LOOKUPS] = publishing(load), lookups(load)
-    app[RECORDS] = records(load, here=services.store.is_here)
+    executors = bounded_executors(load, here=services.store.is_here, slow=services.engine.slow)
+    for key, executor in executors.items():
+        app[key] = executor
     app[READ_EXECUTOR] = ReadExecutor(here=services.store.is_here and not services.engine.slow)
     app[BROADCASTER] = ChangeBroadcaster(services.store, services.notifier, services.process.counters)
     app[ROUTE_PATHS] = route_paths(systems)

@@ -111,8 +111,7 @@ def card(id_: str) -> Call[bytes]:
 
 def evidence(id_: str, after: str | None = None) -> Call[dict[str, Any]]:
     """A page of the receipts behind the rating of a listing. `overlay.verify` reads it."""
-    parameters = () if after is None else (("after", after),)
-    return Call(f"{_listing(id_)}/evidence", _model(dict[str, Any]), parameters)
+    return Call(f"{_listing(id_)}/evidence", _model(dict[str, Any]), _parameters(after=after))
 
 
 def document(sha256: str) -> Call[bytes]:
@@ -127,7 +126,7 @@ def stream() -> Call[bytes]:
 
 def proof(id_: str, first: int | None = None) -> Call[dict[str, Any]]:
     """What proves a listing, with headers from height `first` on. `overlay.verify` reads it."""
-    parameters = () if first is None else (("from", str(first)),)
+    parameters = _parameters(**{"from": None if first is None else str(first)})
     return Call(f"{_listing(id_)}/proof", _model(dict[str, Any]), parameters)
 
 
@@ -142,8 +141,7 @@ def diagnose(transaction: str | bytes) -> Call[DiagnosisTrace]:
 def check(body: bytes, kind: str | None = None, *, owner: str = "", id_: str = "") -> Call[CardReview]:
     """Errors, warnings and preview of a card, config or price list, for the address that will own its listing, and the
     id of the listing that it updates."""
-    texts = {"type": kind, "owner": owner, "id": id_}
-    parameters = tuple((name, text) for name, text in texts.items() if text)
+    parameters = _parameters(type=kind, owner=owner, id=id_)
     return Call("/v1/check", _model(CardReview), parameters, "POST", content=body)
 
 
@@ -156,8 +154,7 @@ def quote(
     id_: str, config_id: str | None = None, *, currency: str | None = None, stage: str | None = None
 ) -> Call[PriceQuote]:
     """The amount to pay now for an offer of a listing."""
-    texts = {"id": id_, "configId": config_id, "currency": currency, "stage": stage}
-    parameters = tuple((name, text) for name, text in texts.items() if text is not None)
+    parameters = _parameters(id=id_, configId=config_id, currency=currency, stage=stage)
     return Call("/v1/quote", _model(PriceQuote), parameters)
 
 
@@ -185,6 +182,11 @@ def status() -> Call[RegistryStatus]:
 
 def _listing(id_: str) -> str:
     return f"/v1/listings/{quoted(id_, safe='')}"
+
+
+def _parameters(**texts: str | None) -> tuple[tuple[str, str], ...]:
+    """The parameters that have a value."""
+    return tuple((name, text) for name, text in texts.items() if text)
 
 
 def _camel(name: str) -> str:

@@ -116,9 +116,9 @@ async def test_a_full_queue_is_refused_with_the_time_to_come_back(
 async def test_a_diagnosis_that_takes_too_long_is_given_up(
     serve: Serve, attacked: AppServices, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publishing = executors.publishing(attacked.process.counters.load)
-    publishing.seconds = 0.2
-    monkeypatch.setattr("overlay.app.http_app.publishing", lambda _load: publishing)
+    bounded = executors.bounded_executors(attacked.process.counters.load, here=True, slow=False)
+    bounded[executors.PUBLISHING].seconds = 0.2
+    monkeypatch.setattr("overlay.app.http_app.bounded_executors", lambda *_, **__: bounded)
     client = await serve(attacked)
     async with client.post("/v1/diagnose", json={"rawTx": "01000000"}) as response:
         problem_body = await problem(response, 503)
