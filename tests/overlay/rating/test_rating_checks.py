@@ -11,7 +11,7 @@ import pytest
 
 from overlay.listings.local_source import LocalSource
 from overlay.listings.repository import ListingRepository
-from overlay.verify import verify
+from overlay.verify import rating_checks, verify
 from parsers.claims import rating_windows
 from tests.overlay.rating.registry import PRICE, Payer, Registry
 from tests.parsers.claims.motebit.signers import ALICE, BOB, Agent
@@ -73,8 +73,9 @@ def claim_other_payer(answer: dict[str, Any]) -> None:
     ],
 )
 async def test_the_rating_is_computed_again(
-    change: Callable[[dict[str, Any]], object], outcome: str, tmp_path: Any
+    change: Callable[[dict[str, Any]], object], outcome: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(rating_checks, "MAX_PAGES", 2)
     registry = Registry(f"sqlite:///{tmp_path}/a2b.db")
     with registry.indexing:
         alice = await registry.inscribe(ALICE)
