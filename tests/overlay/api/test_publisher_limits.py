@@ -125,7 +125,7 @@ async def test_a_diagnosis_that_takes_too_long_is_given_up(
     assert problem_body["detail"].startswith("this diagnosis or check could not be answered within 0.2 s")
     assert await status(client, "198.51.100.1") == (503, True), "the one given up keeps its place until it ends"
     held.may.set()
-    publishing.seconds = PATIENCE
+    bounded[executors.PUBLISHING].seconds = PATIENCE
     assert await status(client, "198.51.100.1") == (200, False)
 
 
