@@ -169,3 +169,9 @@ class Reader:
     def state_hash(self) -> str:
         """The state hash of the copy."""
         return digest(self.copy[id_] for id_ in sorted(self.copy))
+
+
+def unconfirmed_ids(store: Store) -> list[str]:
+    """The registrations that have unconfirmed events, sorted."""
+    unconfirmed = (event for chain in store.chains() for event in store.pending.events(chain))
+    return sorted({event.state.id for event in unconfirmed if event.state})

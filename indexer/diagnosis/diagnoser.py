@@ -4,55 +4,25 @@ not."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from indexer.diagnosis import pointer_steps
 from indexer.diagnosis.ignored_records import ignored_records
-from indexer.diagnosis.source_lookup import SourceTransaction
-from indexer.headers.networks import CoinRules, mined
+from indexer.diagnosis.source_lookup import MOST_PARTS, SourceTransaction
+from indexer.diagnosis.steps import step, steps_of
+from indexer.headers.networks import Network, mined
 from indexer.model import Event, EventKind, RegistrationState, Status
 from indexer.resolution.block_reader import read_alone
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.resolution.session import Origin, may_concern_a2b
 from indexer.state_hash import starts_late
 from indexer.store import Revision, Store, Unconfirmed
-from indexer.store.requests import RequestState, TransactionRequest
+from indexer.store.history import WITHOUT_CARD
 from parsers.bitcoin import tx
 from parsers.bitcoin.tx import Outpoint, Transaction
 from parsers.errors import ParseError, TransactionError
 from parsers.reasons import UNPROVED, Reason
-
-_STEP_OF = {
-    **dict.fromkeys(
-        ("no-envelope", "envelope-in-push", "body-truncated", "envelope-open", "envelope-no-body", "envelope-opcode",
-         "script-truncated", "satoshis"),
-        "envelope",
-    ),
-    **dict.fromkeys(("no-map", "map-type", "map-app", "map-command", "map-elsewhere", "kind-changed"), "map"),
-    **dict.fromkeys(
-        ("content-type", "content-encoding", "card-size", "card-bom", "card-utf8", "card-nesting", "card-json",
-         "card-number", "card-constant", "card-surrogate"),
-        "json",
-    ),
-    **dict.fromkeys(
-        ("card-object", "card-name", "card-skills", "card-url", "config-servers", "config-no-server",
-         "config-server-count", "config-server-key"),
-        "card",
-    ),
-    **dict.fromkeys(
-        ("burned-merged", "burned-fee", "burned-displaced", "burned-unspendable", "values-unknown", "origin-unknown",
-         "origin-untraced", "outpoint-taken", "unbound", "spent-elsewhere"),
-        "satoshi",
-    ),
-    **dict.fromkeys(
-        ("pointer-domain", "pointer-hash", "pointer-uri", "pointer-path", "pointer-extra", "pointer-mismatch",
-         "pointer-encoding", "pointer-split", "pointer-withdrawn", "account-closed", "account-points", "entry-no-uri",
-         "entry-burned", "data-uri"),
-        "pointer",
-    ),
-}  # fmt: skip
 
 MOST_RECORDS = 200
 """The limit of records in a diagnosis, and of outputs read from raw bytes; others are counted."""
@@ -60,38 +30,17 @@ MOST_RECORDS = 200
 MOST_NOW = 16
 """Registrations that a diagnosis shows with their current state, at most."""
 
-MOST_PARTS = 2_000
-"""Inputs, and outputs, of a transaction in raw bytes, at most: a mined one is looked up and not parsed."""
-
 MOST_SPENT = 64
 """Spent registrations that a diagnosis of raw bytes explains, at most."""
 
 MOST_BYTES = 4 << 20
 """Bytes of a stored transaction that is read again, at most."""
 
-_PLACE_STEPS = ("json", "card")
-_CARD_STEPS = ("envelope", "map", "json", "card", "satoshi")
-_GOOD = {
-    "envelope": "a valid ord envelope, on a satoshi that can be followed",
-    "map": "MAP says what it registers",
-    "json": "the body is JSON",
-    "card": "the card meets every hard rule",
-    "satoshi": "the satoshi is followed",
-    "pointer": "a well-formed pointer",
-}
 _KIND_OF = {
     EventKind.INSCRIBED: "registration",
     EventKind.POINTED: "pointer",
     EventKind.REJECTED: "near-miss",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ChainRules:
-    """The rules and network of a chain, to read raw transactions of it."""
-
-    rules: CoinRules
-    network: str
 
 
 class _Provenance(NamedTuple):
@@ -122,7 +71,7 @@ class Diagnoser:
     def __init__(
         self,
         store: Store,
-        networks: Callable[[], Mapping[str, ChainRules]],
+        networks: Mapping[str, Network],
         ask: Callable[[bytes], SourceTransaction | None] = lambda _: None,
     ) -> None:
         self._store, self._networks, self._ask = store, networks, ask
@@ -133,7 +82,7 @@ class Diagnoser:
         name = tx.transaction_name(name)
         outpoint = Outpoint.parse(name if len(name) > 64 else f"{name}_0")
         if len(name) > 64:
-            stored = self._of_stored(outpoint.txid, (outpoint, None)) or self._of_other_output(outpoint)
+            stored = self._of_stored(outpoint.txid, outpoint.vout) or self._of_other_output(outpoint)
         else:
             stored = self._with_ignored(self._of_stored(outpoint.txid))
         return stored or self._of_source(outpoint.txid) or _unseen(outpoint.txid)
@@ -144,33 +93,24 @@ class Diagnoser:
         stored = self._with_ignored(self._of_stored(transaction.txid), transaction)
         return stored or self._alone(transaction, chain, network, _RAW)
 
-    def _parse(self, raw: bytes) -> tuple[str, ChainRules, Transaction]:
+    def _parse(self, raw: bytes) -> tuple[str, Network, Transaction]:
         refused: ParseError = TransactionError("no chain is followed that it could be a transaction of")
-        for chain, network in self._networks().items():
+        for chain, network in self._networks.items():
             try:
                 return chain, network, tx.read_exactly(raw, segwit=network.rules.segwit, max_items=MOST_PARTS)
             except ParseError as error:
                 refused = error
         raise refused
 
-    def _of_stored(self, txid: bytes, outpoints: tuple[Outpoint | None, ...] | None = None) -> dict[str, Any] | None:
-        """The diagnosis from events in blocks, or else in mempools, of this transaction (at the outpoints `wanted`);
-        None without events."""
-        revisions = [
-            past
-            for past in self._store.history.of_transaction(txid)
-            if not outpoints or past.event.outpoint in outpoints
-        ]
-        revisions.sort(key=lambda past: _importance(past.event))
-        if revisions:
-            return _counted(self._of_block(txid, revisions[:MOST_RECORDS]), len(revisions))
-        pending = [
-            event
-            for event in self._store.pending.of_transaction(txid)
-            if not outpoints or event.event.outpoint in outpoints
-        ]
-        pending.sort(key=lambda event: _importance(event.event))
-        return _counted(self._of_mempool(txid, pending[:MOST_RECORDS]), len(pending)) if pending else None
+    def _of_stored(self, txid: bytes, vout: int | None = None) -> dict[str, Any] | None:
+        """The diagnosis from events in blocks, or else in mempools, of this transaction; with `vout`, of those in this
+        output or in none. None without events."""
+        history, pending = self._store.history, self._store.pending
+        if revisions := history.of_transaction(txid, vout, MOST_RECORDS):
+            return _counted(self._of_block(txid, revisions), history.count_of_transaction(txid, vout))
+        if unconfirmed := pending.of_transaction(txid, vout, MOST_RECORDS):
+            return _counted(self._of_mempool(txid, unconfirmed), pending.count_of_transaction(txid, vout))
+        return None
 
     def _of_other_output(self, outpoint: Outpoint) -> dict[str, Any] | None:
         """The diagnosis of an output without events, of a transaction that has some; else None."""
@@ -182,8 +122,8 @@ class Diagnoser:
         of_output = [event for event in self._ignored(stored) if event.outpoint == outpoint]
         return stored | {
             "steps": [
-                *stored["steps"][:2], *(step for event in of_output for step in _steps(event)),
-                _step("output", detail + others, ok=False),
+                *stored["steps"][:2], *(step for event in of_output for step in steps_of(event)),
+                step("output", detail + others, ok=False),
             ],
             "records": [self._ignored_record(event) for event in of_output], "listed": [],
         }  # fmt: skip
@@ -199,7 +139,7 @@ class Diagnoser:
 
     def _ignored(self, stored: dict[str, Any], transaction: Transaction | None = None) -> list[Event]:
         """What law 7 leaves out of a transaction that has stored events, as far as its bytes are known."""
-        network = self._networks().get(stored["source"])
+        network = self._networks.get(stored["source"])
         limit = MOST_RECORDS - len(stored["records"])
         transaction = transaction or (self._stored_transaction(stored, network) if network else None)
         if network is None or transaction is None:
@@ -207,7 +147,7 @@ class Diagnoser:
         judged = {Outpoint.parse(record["outpoint"]) for record in stored["records"] if record["outpoint"]}
         return ignored_records(transaction, network.rules, judged, limit)
 
-    def _stored_transaction(self, stored: dict[str, Any], network: ChainRules) -> Transaction | None:
+    def _stored_transaction(self, stored: dict[str, Any], network: Network) -> Transaction | None:
         """A transaction with events from its stored proof; None without one, and for one that is too large."""
         chain, txid = stored["source"], bytes.fromhex(stored["txid"])[::-1]
         if not 0 < self._store.proofs.sizes(chain, [txid]).get(txid, 0) <= MOST_BYTES:
@@ -223,7 +163,7 @@ class Diagnoser:
     def _of_source(self, txid: bytes) -> dict[str, Any] | None:
         """The diagnosis of a transaction without stored events that a source has."""
         located = self._ask(txid)
-        network = self._networks().get(located.chain) if located else None
+        network = self._networks.get(located.chain) if located else None
         if located is None or network is None:
             return None
         transaction = tx.read_exactly(located.raw, segwit=network.rules.segwit)
@@ -233,16 +173,16 @@ class Diagnoser:
         chain, event = pending[0]
         unproved = next((reason for reason in event.reasons if reason.code == UNPROVED), None)
         seen = (
-            _step("seen", unproved.sentence, ok=False, code=UNPROVED)
+            step("seen", unproved.sentence, ok=False, code=UNPROVED)
             if unproved
-            else _step("seen", f"in the mempool of {chain}")
+            else step("seen", f"in the mempool of {chain}")
         )
         others = tuple(reason for reason in event.reasons if reason.code != UNPROVED)
-        steps = [seen, _step("mined", "not in a block yet", ok=False), *_steps(replace(event, reasons=others))]
+        steps = [seen, step("mined", "not in a block yet", ok=False), *steps_of(replace(event, reasons=others))]
         shown = [entry.event.state for entry in pending if entry.event.state and entry.event.valid]
         listed = list(dict.fromkeys(state.id for state in shown if state.status is Status.LIVE))
         if listed:
-            steps.append(_step("listed", f"shown as {'undecided' if unproved else 'pending'}: {', '.join(listed)}"))
+            steps.append(step("listed", f"shown as {'undecided' if unproved else 'pending'}: {', '.join(listed)}"))
         return {
             "txid": txid[::-1].hex(), "found": True, "where": "mempool", "confirmations": 0, "source": chain,
             "steps": steps, "records": [self._record(entry.event) for entry in pending], "listed": listed,
@@ -254,17 +194,17 @@ class Diagnoser:
         depth = newest.height - where.height + 1 if newest else 1
         records = [self._record(past.event) for past in revisions]
         steps = [
-            _step("seen", "the transaction is in the registry's records"),
-            _step(
+            step("seen", "the transaction is in the registry's records"),
+            step(
                 "mined", f"in block {where.height:,} of {where.chain}, {depth:,} confirmation{'s' if depth > 1 else ''}"
             ),
-            *_steps(revisions[0].event, mined=mined(self._store.chains().get(where.chain, ""))),
+            *steps_of(revisions[0].event, mined=mined(self._store.chains().get(where.chain, ""))),
         ]
         listed = self._listed(revisions)
         pointer = revisions[0].event.pointer
         if pointer is not None and revisions[0].event.valid:
             more, pointed = pointer_steps.steps(self._store, revisions[0], pointer)
-            steps += [_step(step.name, step.detail, ok=step.ok, code=step.code) for step in more]
+            steps += more
             listed += [id_ for id_ in pointed if id_ not in listed]
         else:
             steps += self._outcome(revisions[0], listed)
@@ -288,22 +228,17 @@ class Diagnoser:
         event = revision.event
         if event.state is None or not event.valid:
             return []
-        now = self._now(revision)
+        now = self._states_now(revision.chain, [event.state.id]).get(event.state.id)
         if now is None or event.outpoint is None:
             return []
         if now.status is Status.BURNED:
             if event.kind is EventKind.BURNED:
-                return [_step("listed", "delisted for good, as this transaction burned the registration")]
-            return [_step("listed", "the registration was burned later", ok=False)]
+                return [step("listed", "delisted for good, as this transaction burned the registration")]
+            return [step("listed", "the registration was burned later", ok=False)]
         if event.card is not None and now.winner != event.outpoint:
-            return [_step("newest", f"a later card counts: {now.winner}", ok=False)]
-        steps = [_step("newest", "no later card has been inscribed")] if event.card is not None else []
-        return [*steps, _step("listed", f"listed as {', '.join(listed)}", ok=bool(listed))]
-
-    def _now(self, revision: Revision) -> RegistrationState | None:
-        """The current state, on the same chain, of the registration that a revision is about."""
-        state = revision.event.state
-        return None if state is None else self._states_now(revision.chain, [state.id]).get(state.id)
+            return [step("newest", f"a later card counts: {now.winner}", ok=False)]
+        steps = [step("newest", "no later card has been inscribed")] if event.card is not None else []
+        return [*steps, step("listed", f"listed as {', '.join(listed)}", ok=bool(listed))]
 
     def _states_now(self, chain: str, ids: Iterable[str]) -> dict[str, RegistrationState]:
         """The current states of registrations on a chain, by id: not by their histories, which strangers make long."""
@@ -322,7 +257,7 @@ class Diagnoser:
                     ids.append(now.id)
         return list(dict.fromkeys(ids))
 
-    def _alone(self, transaction: Transaction, chain: str, network: ChainRules, seen: _Provenance) -> dict[str, Any]:
+    def _alone(self, transaction: Transaction, chain: str, network: Network, seen: _Provenance) -> dict[str, Any]:
         """Read a transaction as if the next block held nothing else."""
         newest = self._store.blocks.newest(chain)
         registrations_now = _PastRegistrations(self._store)
@@ -331,7 +266,7 @@ class Diagnoser:
         part, left_out = _first_outputs(transaction)
         origins: dict[Outpoint, Origin] | None = {} if starts_late(self._store, chain) else None
         read = read_alone(
-            part, height, network.rules, network.network, RegistrationLookup(registrations_now, chain), values, origins
+            part, height, network.rules, network.kind, RegistrationLookup(registrations_now, chain), values, origins
         )
         ordered = sorted(read.reading.events, key=_importance)
         events = ordered[:MOST_RECORDS]
@@ -340,15 +275,15 @@ class Diagnoser:
         ignored = ignored_records(part, network.rules, judged, MOST_RECORDS - len(events))
         records += map(self._ignored_record, ignored)
         steps = [
-            _step("seen", seen.seen.format(chain=chain)),
-            _step("mined", seen.mined, ok=seen is _MINED),
+            step("seen", seen.seen.format(chain=chain)),
+            step("mined", seen.mined, ok=seen is _MINED),
         ]
         if events:
-            steps += _steps(events[0], registrations_now.conflict(events[0]))
+            steps += steps_of(events[0], registrations_now.conflict(events[0]))
         elif ignored:
-            steps += _steps(ignored[0])
+            steps += steps_of(ignored[0])
         else:
-            steps.append(_step("envelope", "nothing in it is meant for the registry", ok=False, code="no-envelope"))
+            steps.append(step("envelope", "nothing in it is meant for the registry", ok=False, code="no-envelope"))
         diagnosis = {
             "txid": transaction.hex_id, "found": True, "where": seen.where, "source": chain, "steps": steps,
             "records": records, "listed": [],
@@ -397,12 +332,12 @@ def _counted(diagnosis: dict[str, Any], count: int) -> dict[str, Any]:
     if left_out <= 0:
         return diagnosis
     detail = f"{len(diagnosis['records']):,} records are shown, and {left_out:,} more are left out; ask for one output"
-    return {**diagnosis, "moreRecords": left_out, "steps": [*diagnosis["steps"], _step("more", detail)]}
+    return {**diagnosis, "moreRecords": left_out, "steps": [*diagnosis["steps"], step("more", detail)]}
 
 
 def _importance(event: Event) -> bool:
     """A sorting key: events that brought a card, or failed to, before what merely moved or ended a registration."""
-    return event.kind in (EventKind.MOVED, EventKind.MAP_ONLY, EventKind.BURNED)
+    return event.kind in WITHOUT_CARD
 
 
 def _pointer(event: Event) -> dict[str, Any]:
@@ -451,43 +386,5 @@ def _unseen(txid: bytes) -> dict[str, Any]:
     )
     return {
         "txid": txid[::-1].hex(), "found": False, "where": "nowhere", "source": None,
-        "steps": [_step("seen", detail, ok=False)], "records": [], "listed": [],
+        "steps": [step("seen", detail, ok=False)], "records": [], "listed": [],
     }  # fmt: skip
-
-
-def _step(step: str, detail: str, *, ok: bool = True, code: str | None = None) -> dict[str, Any]:
-    return {"step": step, "ok": ok, "detail": detail} | ({"code": code} if code else {})
-
-
-def _steps(event: Event, conflict: Reason | None = None, *, mined: bool = True) -> list[dict[str, Any]]:
-    """The steps that an event passed, up to and with the one at which it failed; on chains that are not `mined` there
-    is neither envelope nor satoshi."""
-    failed = conflict or (event.reasons[0] if event.reasons else None)
-    broken = _STEP_OF.get(failed.code, "card") if failed else None
-    order: tuple[str, ...]
-    if not mined:
-        order = ("pointer",) if event.pointer or broken == "pointer" else _PLACE_STEPS if event.card else ()
-    else:
-        has_card = event.card or (failed and event.kind is not EventKind.BURNED)
-        order = ("pointer",) if event.pointer else _CARD_STEPS if has_card else ("satoshi",)
-    steps: list[dict[str, Any]] = []
-    for step in order:
-        if step == broken and failed:
-            return [*steps, _step(step, failed.explanation, ok=event.kind is EventKind.BURNED, code=failed.code)]
-        steps.append(_step(step, _GOOD[step]))
-    return steps
-
-
-def requested(request: TransactionRequest) -> dict[str, Any]:
-    """The step on the progress of a publisher's request for the transaction."""
-    times = f"{request.tries} time{'' if request.tries == 1 else 's'}"
-    detail = f"at {_clock(request.requested_at)}, looked for {times}"
-    if request.state is RequestState.GIVEN_UP:
-        detail = f"{detail} and given up: {request.detail}; ask again once it is broadcast"
-        return _step("requested", detail, ok=False, code="given-up")
-    detail += f": {request.detail}" if request.detail else ""
-    return _step("requested", detail if request.ended else f"{detail}; next at {_clock(request.next_at)}")
-
-
-def _clock(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

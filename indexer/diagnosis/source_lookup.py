@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 SECONDS = 3.0
 """A diagnosis waits at most this long for the sources."""
 
+MOST_PARTS = 2_000
+"""Inputs, and outputs, of a transaction that a diagnosis reads, at most: strangers send any number."""
+
 
 class SourceTransaction(NamedTuple):
     """A transaction that a source has: its chain's name, its raw bytes, and whether it is unconfirmed."""
@@ -43,11 +46,12 @@ async def find_transaction(sources: Sequence[TransactionSource], txid: bytes) ->
 
 
 async def _lookup(source: TransactionSource, txid: bytes) -> SourceTransaction | None:
-    """The transaction from one source; None where it fails, or answers with something else."""
+    """The transaction from one source; None where it fails, answers with something else, or with more than
+    MOST_PARTS."""
     chain = source.chain
     try:
         raw = (await chain.transactions([txid])).get(txid)
-        if raw is None or tx.read_exactly(raw, segwit=chain.rules.segwit).txid != txid:
+        if raw is None or tx.read_exactly(raw, segwit=chain.rules.segwit, max_items=MOST_PARTS).txid != txid:
             return None
         unconfirmed = await chain.mempool()
     except (SourceError, ParseError) as error:

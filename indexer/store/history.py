@@ -16,6 +16,7 @@ from sqlalchemy import (
     Integer,
     Select,
     String,
+    Table,
     bindparam,
     cast,
     false,
@@ -72,6 +73,17 @@ def revision(row: Row) -> Revision:
     return Revision(row["chain"], row["height"], row["hash"], row["time"], rows.event(row))
 
 
+def in_transaction(table: Table, txid: bytes, vout: int | None = None) -> ColumnElement[bool]:
+    """That an event is of a transaction (txid in internal byte order); with `vout`, in this output or in none."""
+    of_transaction = table.c.txid == txid
+    return of_transaction if vout is None else of_transaction & (table.c.vout.is_(None) | (table.c.vout == vout))
+
+
+def cards_first(table: Table) -> tuple[ColumnElement[Any], ...]:
+    """An order: events that brought a card, or failed to, before the others; by chain and position."""
+    return table.c.kind.in_(WITHOUT_CARD), table.c.chain, table.c.place
+
+
 def confirmed(*conditions: ColumnElement[bool]) -> Select[Any]:
     """The events for which all conditions hold, with the hash and time of their blocks."""
     same_block = (blocks.c.chain == events.c.chain) & (blocks.c.height == events.c.height)
@@ -89,14 +101,6 @@ class HistoryQueries(Queries):
     def of(self, registration: str) -> list[Revision]:
         """The confirmed revisions of a registration, oldest first; empty for an unknown id."""
         return self.select(events.c.registration == registration)
-
-    def of_many(self, registrations: Iterable[str]) -> dict[str, list[Revision]]:
-        """The confirmed revisions of several registrations by id, oldest first; unknown ids are left out."""
-        histories: dict[str, list[Revision]] = defaultdict(list)
-        statement = confirmed().order_by(events.c.chain, events.c.place)
-        for row in self._rows_in(statement, events.c.registration, registrations):
-            histories[row["registration"]].append(revision(row))
-        return dict(histories)
 
     def with_pending(self, registrations: Iterable[str]) -> dict[str, RegistrationHistory]:
         """The revisions of several registrations by id, with the unconfirmed ones. Each is read in one statement: an
@@ -169,9 +173,27 @@ class HistoryQueries(Queries):
         statement = confirmed(*conditions).order_by(events.c.chain, events.c.place).limit(limit)
         return [revision(row) for row in self._rows(statement)]
 
-    def of_transaction(self, txid: bytes) -> list[Revision]:
-        """The events of a transaction (txid in internal byte order)."""
-        return self.select(events.c.txid == txid)
+    def of_transaction(self, txid: bytes, vout: int | None = None, limit: int | None = None) -> list[Revision]:
+        """At most `limit` events of a transaction (txid in internal byte order), as `in_transaction` selects them:
+        those that brought a card, or failed to, before what merely moved or ended a registration."""
+        statement = confirmed(in_transaction(events, txid, vout)).order_by(*cards_first(events))
+        return [revision(row) for row in self._rows(statement.limit(limit))]
+
+    def count_of_transaction(self, txid: bytes, vout: int | None = None) -> int:
+        """How many events `of_transaction` selects without a limit."""
+        return self._count(events, in_transaction(events, txid, vout))
+
+    def ids_of_transaction(self, txid: bytes, vout: int | None = None, limit: int | None = None) -> list[str]:
+        """At most `limit` ids of registrations and pointers with events of a transaction (txid in internal byte order),
+        with `vout` only of those in this output; those in blocks first, then unconfirmed ones."""
+        ids: dict[str, None] = {}
+        for table in (events, pending):
+            id_ = func.coalesce(table.c.registration, table.c.anchor)
+            named = [table.c.txid == txid, id_.is_not(None), *([] if vout is None else [table.c.vout == vout])]
+            first = (func.min(table.c.chain), func.min(table.c.place))
+            statement = select(id_).where(*named).group_by(id_).order_by(*first).limit(limit)
+            ids |= dict.fromkeys(self._scalars(statement))
+        return list(ids)[:limit]
 
     def in_blocks(self, chain: str, txids: Iterable[bytes]) -> set[bytes]:
         """Those of these transactions (internal byte order) that have an event in a block of a chain."""
@@ -183,10 +205,16 @@ class HistoryQueries(Queries):
         return self.select(events.c.at_txid == outpoint.txid, events.c.at_vout == outpoint.vout)
 
     def departures(self, outpoint: Outpoint) -> list[Revision]:
-        """The events that moved a registration away from an outpoint."""
-        arrived = {past.event.state.id for past in self.arrivals(outpoint) if past.event.state is not None}
-        histories = self.of_many(arrived).values()
-        return [past for history in histories for past in history if past.event.spent == outpoint]
+        """The events by which registrations left an outpoint: of each the first after its arrival, as anybody may
+        update a registration any number of times."""
+        left = (events.c.spent_txid == outpoint.txid, events.c.spent_vout == outpoint.vout)
+        departed: list[Revision] = []
+        for past in self.arrivals(outpoint):
+            position = rows.event_position(past.height, past.event.position)
+            same = (events.c.registration == (past.event.state and past.event.state.id), events.c.chain == past.chain)
+            next_one = confirmed(*same, events.c.place > position, *left).order_by(events.c.place).limit(1)
+            departed += map(revision, self._rows(next_one))
+        return departed
 
     def undecided(
         self, chain: str, up_to: int | None = None, *, after: Revision | None = None, limit: int | None = None
@@ -211,6 +239,9 @@ MOST_REVISIONS = 2_048
 
 REVISIONS_AT_ONCE = 16_384
 """Revisions of several registrations that are in memory together, besides those of the last one: 1 kB each."""
+
+WITHOUT_CARD = (EventKind.MOVED.value, EventKind.MAP_ONLY.value, EventKind.BURNED.value)
+"""Kinds of events that merely move or end a registration."""
 
 _WITH_CARD = (EventKind.INSCRIBED.value, EventKind.REINSCRIBED.value)
 

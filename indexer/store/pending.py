@@ -11,14 +11,15 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace as changed
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, delete, func, insert, select
+from sqlalchemy import Connection, delete, func, select
 
 from indexer.model import UNCONFIRMED, BlockFacts, BlockRef, Event, Status
 from indexer.store import outbox, rows
-from indexer.store.history import Unconfirmed
-from indexer.store.queries import Queries, Row, batches, rows_in
+from indexer.store.history import Unconfirmed, cards_first, in_transaction
+from indexer.store.queries import Queries, Row, batches, insert_rows, rows_in
 from indexer.store.rows import event_position, event_row
 from indexer.store.schema import POSITION_BITS, events, pending, pending_cards
 from indexer.store.writer import Writer
@@ -49,22 +50,24 @@ class PendingQueries(Queries):
 
     def events(self, chain: str) -> list[Event]:
         """The unconfirmed events of a chain in the order in which they would follow one another."""
-        following = map(rows.event, self._rows(_unconfirmed().where(pending.c.chain == chain)))
+        of_chain = select(pending).where(pending.c.chain == chain).order_by(pending.c.place)
+        following = map(rows.event, self._rows(of_chain))
         return [changed(event, position=number) for number, event in enumerate(following)]
 
-    def of_transaction(self, txid: bytes) -> list[Unconfirmed]:
-        """The unconfirmed events of one transaction (txid in internal byte order)."""
-        matches = self._rows(_unconfirmed().where(pending.c.txid == txid))
-        return [Unconfirmed(row["chain"], rows.event(row)) for row in matches]
+    def of_transaction(self, txid: bytes, vout: int | None = None, limit: int | None = None) -> list[Unconfirmed]:
+        """At most `limit` unconfirmed events of a transaction, as `HistoryQueries.of_transaction`."""
+        statement = select(pending).where(in_transaction(pending, txid, vout)).order_by(*cards_first(pending))
+        return [Unconfirmed(row["chain"], rows.event(row)) for row in self._rows(statement.limit(limit))]
 
-    def ids(self) -> list[str]:
-        """The registrations that have unconfirmed events, sorted."""
-        return self._scalars(_ids())
+    def count_of_transaction(self, txid: bytes, vout: int | None = None) -> int:
+        """How many events `of_transaction` selects without a limit."""
+        return self._count(pending, in_transaction(pending, txid, vout))
 
     def new_ids(self) -> list[str]:
         """The registrations that are in no block of any chain, sorted."""
         confirmed = select(events.c.registration).where(events.c.registration == pending.c.registration)
-        return self._scalars(_ids().where(~confirmed.exists()))
+        unconfirmed = select(pending.c.registration).where(pending.c.registration.is_not(None), ~confirmed.exists())
+        return self._scalars(unconfirmed.distinct().order_by(pending.c.registration))
 
     def new_count(self, chain: str) -> int:
         """How many registrations of a chain are live and in no block of it yet, without those that are unproved."""
@@ -75,15 +78,6 @@ class PendingQueries(Queries):
         )
         statement = select(func.count()).where(pending.c.chain == chain, *newest, PROVED, ~confirmed.exists())
         return int(self._scalar(statement.select_from(pending)))
-
-
-def _unconfirmed() -> Select[Any]:
-    return select(pending).order_by(pending.c.chain, pending.c.place)
-
-
-def _ids() -> Select[Any]:
-    ids = select(pending.c.registration).where(pending.c.registration.is_not(None))
-    return ids.distinct().order_by(pending.c.registration)
 
 
 def replace_pending(writer: Writer, chain: str, following: Sequence[Event], bodies: Mapping[bytes, bytes]) -> int:
@@ -99,13 +93,15 @@ def announce_submitted(writer: Writer, chain: str, txids: Iterable[bytes]) -> in
     """Have readers look again at the registrations of unconfirmed transactions that can be proved from now on; return
     how many they are."""
     with writer.transaction() as connection:
-        return outbox.announce(connection, _registrations(connection, chain, txids), "pending", chain)
+        of_chain = select(pending.c.registration).where(pending.c.chain == chain, pending.c.registration.is_not(None))
+        unconfirmed = {row["registration"] for row in rows_in(connection, of_chain, pending.c.txid, txids)}
+        return outbox.announce(connection, sorted(unconfirmed), "pending", chain)
 
 
 def clear_pending(writer: Writer) -> None:
     """Delete the unconfirmed events of every chain: they are of an earlier run of the program."""
     with writer.transaction() as connection:
-        for chain in _chains(connection):
+        for chain in connection.execute(select(pending.c.chain).distinct()).scalars().all():
             outbox.append(connection, _replace(connection, chain, (), {}))
 
 
@@ -126,7 +122,9 @@ def _replace(
     removed = {key: content for key, content in zip(old_places, before, strict=True) if key not in reused}
     added = {key: content for key, content in zip(new_places, after, strict=True) if key not in reused}
     _delete(connection, chain, list(removed))
-    _insert(connection, pending, [dict(zip(_NAMES, content, strict=True), place=key) for key, content in added.items()])
+    insert_rows(
+        connection, pending, [dict(zip(_NAMES, content, strict=True), place=key) for key, content in added.items()]
+    )
     _replace_cards(connection, chain, {digest for row in after if (digest := row[_CARD]) in bodies}, bodies)
     touched = {content[_ID] for content in (*removed.values(), *added.values())}
     return _changes(connection, chain, _by_registration(before, touched), _by_registration(after, touched))
@@ -145,18 +143,7 @@ def _replace_cards(
     for batch in batches(stored.difference(digests)):
         connection.execute(delete(pending_cards).where(of_chain, pending_cards.c.sha256.in_(batch)))
     new = [{"chain": chain, "sha256": digest, "body": bodies[digest]} for digest in digests if digest not in stored]
-    _insert(connection, pending_cards, new)
-
-
-def _registrations(connection: Connection, chain: str, txids: Iterable[bytes]) -> list[str]:
-    """The registrations that have unconfirmed events of these transactions, sorted."""
-    unconfirmed = select(pending.c.registration).where(pending.c.chain == chain, pending.c.registration.is_not(None))
-    return sorted({row["registration"] for row in rows_in(connection, unconfirmed, pending.c.txid, txids)})
-
-
-def _chains(connection: Connection) -> Sequence[str]:
-    """The chains that have unconfirmed events."""
-    return connection.execute(select(pending.c.chain).distinct()).scalars().all()
+    insert_rows(connection, pending_cards, new)
 
 
 def _stored(connection: Connection, chain: str) -> tuple[list[int], list[Content]]:
@@ -164,11 +151,6 @@ def _stored(connection: Connection, chain: str) -> tuple[list[int], list[Content
     columns = (pending.c.place, *(pending.c[name] for name in _NAMES))
     matches = connection.execute(select(*columns).where(pending.c.chain == chain).order_by(pending.c.place)).all()
     return [row[0] for row in matches], [tuple(row)[1:] for row in matches]
-
-
-def _insert(connection: Connection, table: Table, new: Sequence[Row]) -> None:
-    if new:
-        connection.execute(insert(table), new)
 
 
 def _by_registration(contents: Iterable[Content], ids: Collection[str]) -> dict[str, list[Row]]:
@@ -189,12 +171,6 @@ def _changes(
     return upserts + _evicted(connection, chain, before.keys() - after.keys())
 
 
-def _confirmed(connection: Connection, chain: str, ids: Iterable[str]) -> set[str]:
-    """Those of these registrations that are in a block."""
-    of_chain = select(events.c.registration).where(events.c.chain == chain)
-    return {row["registration"] for row in rows_in(connection, of_chain, events.c.registration, ids)}
-
-
 def remove_mined(connection: Connection, chain: str, mined: Sequence[BlockFacts]) -> list[OutboxRow]:
     """Delete the unconfirmed events that these blocks hold or contradict; those that follow from them stay.
 
@@ -213,9 +189,9 @@ def remove_mined(connection: Connection, chain: str, mined: Sequence[BlockFacts]
             txids.add(event.txid)
         if event.state and event.state.id in registrations:
             outpoints[event.state.id] = event.state.outpoint
-    removed = [row for row in stored if row.txid in txids]
-    rest = sorted((row for row in stored if row.txid not in txids and row.registration in outpoints), key=_id)
-    for id_, group in groupby(rest, key=_id):
+    removed, by_id = [row for row in stored if row.txid in txids], attrgetter("registration")
+    rest = sorted((row for row in stored if row.txid not in txids and row.registration in outpoints), key=by_id)
+    for id_, group in groupby(rest, key=by_id):
         following = list(group)
         if Outpoint(following[0].spent_txid, following[0].spent_vout) != outpoints[id_]:
             removed += following
@@ -227,17 +203,13 @@ def remove_mined(connection: Connection, chain: str, mined: Sequence[BlockFacts]
 
 def _evicted(connection: Connection, chain: str, ids: Collection[str]) -> list[OutboxRow]:
     """Outbox rows for registrations that have no unconfirmed event any more."""
-    confirmed = _confirmed(connection, chain, ids)
+    of_chain = select(events.c.registration).where(events.c.chain == chain)
+    confirmed = {row["registration"] for row in rows_in(connection, of_chain, events.c.registration, ids)}
     return [_change(chain, id_, "upsert" if id_ in confirmed else "remove", "evicted") for id_ in sorted(ids)]
 
 
 def _change(chain: str, id_: str, op: str, reason: str) -> OutboxRow:
     return {"chain": chain, "op": op, "id": id_, "height": None, "reason": reason}
-
-
-def _id(row: Any) -> str:
-    id_: str = row.registration
-    return id_
 
 
 def _delete(connection: Connection, chain: str, event_places: Sequence[int]) -> None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Enum, Select, Table, delete, func, select, tuple_
+from sqlalchemy import Connection, Engine, Enum, Select, Table, delete, func, insert, select, tuple_
 
 BATCH = 450
 """Values named in one statement: twice as many are below SQLite's oldest limit of 999 parameters."""
@@ -79,6 +79,16 @@ def insert_new(connection: Connection, table: Table, rows: Sequence[Row]) -> Non
         connection.execute(upsert(connection, table).on_conflict_do_nothing(), rows)
 
 
+def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Insert rows that name every column, in a third of the time that SQLAlchemy takes to look at each value."""
+    if not rows:
+        return
+    compiled = insert(table).compile(dialect=connection.dialect)
+    order = compiled.positiontup
+    values: Any = [tuple(map(row.__getitem__, order)) for row in rows] if order else list(rows)
+    connection.exec_driver_sql(str(compiled), values)
+
+
 class Queries:
     """Reads on one topic. Each uses a separate connection, so several threads may share the object."""
 
@@ -114,6 +124,11 @@ class Queries:
         """Rows of a name and a number, as a dict."""
         with self._engine.connect() as connection:
             return dict(connection.execute(statement).all())
+
+    def _count(self, table: Table, *where: Any) -> int:
+        """The number of rows for which all conditions hold."""
+        with self._engine.connect() as connection:
+            return count(connection, table, *where)
 
     def _stream(self, statement: Select[Any], rows_at_once: int) -> Iterator[Row]:
         """All rows, fetched `rows_at_once` at a time."""

@@ -127,8 +127,13 @@ class RegistrationQueries(Queries):
     def _arrivals(self, chain: str, outpoints: set[Outpoint], *columns: Any) -> Iterator[Row]:
         """The events of a chain that moved registrations to these outpoints."""
         of_chain = select(*columns).where(events.c.chain == chain)
-        matches = self._rows_in(of_chain, events.c.at_txid, {outpoint.txid for outpoint in outpoints})
-        return (row for row in matches if (row["at_txid"], row["at_vout"]) in outpoints)
+        for batch in map(set, batches(outpoints)):
+            # by number, too: one transaction may hold any number of registrations
+            vouts = {outpoint.vout for outpoint in batch}
+            at_outpoints = of_chain.where(
+                events.c.at_txid.in_({outpoint.txid for outpoint in batch}), events.c.at_vout.in_(vouts)
+            )
+            yield from (row for row in self._rows(at_outpoints) if (row["at_txid"], row["at_vout"]) in batch)
 
     def newest_events(self, chain: str, ids: Iterable[str]) -> dict[str, Event]:
         """The newest event about each of these ids, of its registration or of an anchor; unknown ids are left out."""

@@ -99,10 +99,8 @@ class Mempool:
     def _still_offered(self) -> frozenset[bytes]:
         """The submitted transactions that are in no stored block yet."""
         now = time.monotonic()
-        over = [
-            txid for txid, until in self._offered.items() if until <= now or self._store.history.of_transaction(txid)
-        ]
-        for txid in over:
+        over = {txid for txid, until in self._offered.items() if until <= now}
+        for txid in over | self._store.history.in_blocks(self._chain.name, self._offered):
             self._offered.pop(txid, None)
         return frozenset(self._offered)
 

@@ -43,14 +43,7 @@ class ListingRepository:
     def ids_of(self, txid: bytes, outpoint: Outpoint | None, /) -> list[str]:
         """The ids of the registrations and pointers with events of a transaction (internal byte order), or only of
         those that moved to one outpoint of it, whether or not they are still there; at most `MOST_OF_ONE`."""
-        past = (revision.event for revision in self.store.history.of_transaction(txid))
-        events = [*past, *(waiting.event for waiting in self.store.pending.of_transaction(txid))]
-        ids = (
-            event.state.id if event.state else event.pointer.id if event.pointer else None
-            for event in events
-            if outpoint is None or outpoint in (event.outpoint, event.state.outpoint if event.state else None)
-        )
-        return list(dict.fromkeys(filter(None, ids)))[:MOST_OF_ONE]
+        return self.store.history.ids_of_transaction(txid, outpoint.vout if outpoint else None, MOST_OF_ONE)
 
     def revisions(self, ids: Iterable[str], /) -> Revisions:
         """The revisions of registrations by id, for `listings` and `histories`; those of unknown ids are left out."""

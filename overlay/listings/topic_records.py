@@ -68,8 +68,4 @@ class TopicRecords:
     def ids_at(self, outpoint: Outpoint, /) -> list[str]:
         """The ids of registrations with a satoshi that is or was at an outpoint, and of pointers in it, sorted; also by
         unconfirmed events."""
-        events = [past.event for past in self._store.history.of_transaction(outpoint.txid)]
-        events += [revision.event for revision in self._store.pending.of_transaction(outpoint.txid)]
-        there = [event for event in events if event.outpoint == outpoint]
-        named = [event.state.id if event.state else event.pointer and event.pointer.id for event in there]
-        return sorted({id_ for id_ in named if id_})
+        return sorted(self._store.history.ids_of_transaction(outpoint.txid, outpoint.vout))

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 from markupsafe import Markup
 
-from indexer.diagnosis.diagnoser import MOST_PARTS
+from indexer.diagnosis.source_lookup import MOST_PARTS
 from indexer.model import LOGO_BYTES
 from overlay.api import publisher_api
 from overlay.api.answers import SERVICES, body, json_answer

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from indexer.diagnosis.diagnoser import ChainRules, Diagnoser
+from indexer.diagnosis.diagnoser import Diagnoser
+from indexer.headers.networks import by_caip2
 from parsers.bitcoin.block import tx_offsets
 from parsers.bitcoin.tx import sha256d
-from tests.fakes import RULES, MemoryChain
+from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.oracles.wire import frames, read_block
 
@@ -41,7 +42,7 @@ async def indexed(arrived: list[bytes], tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def diagnoser(indexed: Indexing) -> Diagnoser:
-    return Diagnoser(indexed.store, lambda: {"demo": ChainRules(RULES["bsv"], "regtest")})
+    return Diagnoser(indexed.store, {"demo": by_caip2("bsv:regtest")})
 
 
 def ids(records: list[Record]) -> list[str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from indexer.admission.admission import Admission, Admissions
-from indexer.admission.refusal import NotAdmittedError
 from indexer.admission.script_interpreter import CPU_SECONDS
+from indexer.errors import NotAdmittedError
 from indexer.store import submissions
 from indexer.store.submissions import FullError
 from parsers.bitcoin.beef import ATOMIC, V2, write
@@ -20,7 +20,7 @@ from parsers.bitcoin.script import push
 from parsers.bitcoin.sighash import sign_p2pkh
 from parsers.bitcoin.tx import TxInput, TxOutput, read, serialise
 from tests.bitcoind import Coin, Key, pay
-from tests.indexing import Indexing, empty, fresh
+from tests.indexing import Indexing, empty, fresh, unconfirmed_ids
 from tests.minting import FUND, Mint, forged, path_in
 
 __all__ = ["empty"]
@@ -44,7 +44,7 @@ class AdmittingRegistry:
         return str(refused.value)
 
     def pending(self) -> set[str]:
-        return set(self.indexing.store.pending.ids())
+        return set(unconfirmed_ids(self.indexing.store))
 
 
 @pytest.fixture

@@ -665,7 +665,7 @@ async def test_a_diagnosis_names_logs_and_no_satoshis(server: EvmServer, indexin
     for log in (says(SHOP), says("gopher://x"), {**says(SHOP), "data": "0x"}, carried(b"{}"), carried(CARD)):
         server.mine(log)
     await indexing.catch_up()
-    diagnoser = Diagnoser(indexing.store, dict)
+    diagnoser = Diagnoser(indexing.store, {})
     results = []
     for block in server.blocks[1:]:
         txid = block.logs[0]["transactionHash"]

@@ -12,18 +12,19 @@ import pytest
 import pytest_asyncio
 import sqlalchemy
 
-from indexer.diagnosis.diagnoser import MOST_PARTS, MOST_RECORDS, ChainRules, Diagnoser
+from indexer.diagnosis.diagnoser import MOST_PARTS, MOST_RECORDS, Diagnoser
+from indexer.headers.networks import by_caip2
 from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, serialise
 from parsers.errors import ParseError
 from parsers.pointers.pointer import build
 from parsers.reasons import SENTENCES
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import batch, body_of, inscription, map_tape, p2pkh, tapscript
-from tests.fakes import RULES, MemoryChain
+from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 
 AGENT = {"app": "test", "type": "a2b-agent"}
-BSV = {"demo": ChainRules(RULES["bsv"], "regtest")}
+BSV = {"demo": by_caip2("bsv:regtest")}
 
 
 @pytest_asyncio.fixture
@@ -39,7 +40,7 @@ async def diagnoser(indexing: Indexing, kit: ChainKit) -> Diagnoser:
     assert isinstance(chain, MemoryChain)
     chain.arrive(*kit.blocks)
     await indexing.catch_up()
-    return Diagnoser(indexing.store, lambda: BSV)
+    return Diagnoser(indexing.store, BSV)
 
 
 def hex_id(outpoint: Outpoint) -> str:
@@ -244,9 +245,9 @@ async def test_a_type_in_other_letters_says_how_it_is_written(indexing: Indexing
 
 
 async def test_an_ignored_envelope_in_a_tapscript_is_named(indexing: Indexing, kit: ChainKit) -> None:
-    litecoin, networks = ChainKit("ltc", funds=3), {"ltc": ChainRules(RULES["ltc"], "regtest")}
+    litecoin, networks = ChainKit("ltc", funds=3), {"ltc": by_caip2("ltc:regtest")}
     await diagnoser(indexing, kit)
-    ask = Diagnoser(indexing.store, lambda: networks)
+    ask = Diagnoser(indexing.store, networks)
     for reveal in (litecoin.reveal(agent(), "A2B"), litecoin.reveal(agent(), "A2B", map_in="envelope")):
         assert failed(ask.by_raw(litecoin.raw(reveal))) == [("mined", None), ("map", "map-type")]
     picture = litecoin.reveal(b"\x89PNG", None, content_type="image/png")
@@ -305,18 +306,18 @@ async def test_raw_bytes_are_read_as_the_first_chain_reads_them_that_can(indexin
     litecoin = ChainKit("ltc", funds=2)
     reveal = litecoin.raw(litecoin.reveal(agent(), map_in="envelope"))
     await diagnoser(indexing, kit)
-    both = BSV | {"ltc": ChainRules(RULES["ltc"], "regtest")}
-    answer = Diagnoser(indexing.store, lambda: both).by_raw(reveal)
+    both = BSV | {"ltc": by_caip2("ltc:regtest")}
+    answer = Diagnoser(indexing.store, both).by_raw(reveal)
     assert answer["source"] == "ltc"
     for raw in (b"", b"\0" * 9, reveal + b"\0"):
         with pytest.raises(ParseError):
-            Diagnoser(indexing.store, lambda: both).by_raw(raw)
+            Diagnoser(indexing.store, both).by_raw(raw)
     with pytest.raises(ParseError, match="no chain is followed"):
-        Diagnoser(indexing.store, dict).by_raw(reveal)
+        Diagnoser(indexing.store, {}).by_raw(reveal)
 
 
 def test_every_code_that_ends_an_event_belongs_to_a_step() -> None:
-    from indexer.diagnosis.diagnoser import _STEP_OF
+    from indexer.diagnosis.steps import _STEP_OF
 
     assert set(_STEP_OF) <= set(SENTENCES)
     warnings = set(list(SENTENCES)[list(SENTENCES).index("duplicate-key") :])
@@ -385,7 +386,7 @@ async def test_what_many_cards_on_one_satoshi_are_now_is_looked_up_at_once(tmp_p
     statements: list[str] = []
     with Indexing(f"sqlite:///{tmp_path / 'ltc.db'}", MemoryChain(*kit.blocks, coin="ltc")) as litecoin:
         await litecoin.catch_up()
-        ask = Diagnoser(litecoin.store, lambda: {"demo": ChainRules(RULES["ltc"], "regtest")})
+        ask = Diagnoser(litecoin.store, {"demo": by_caip2("ltc:regtest")})
         sqlalchemy.event.listen(
             litecoin.store.engine, "before_cursor_execute", lambda *args: statements.append(args[2])
         )

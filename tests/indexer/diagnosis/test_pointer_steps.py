@@ -37,7 +37,7 @@ def writer(store: Store, clock: Clock) -> Iterator[Writer]:
 
 
 def pointer_steps(store: Store, where: str) -> tuple[list[tuple[str, bool, str | None]], list[str]]:
-    diagnosis = Diagnoser(store, dict).by_name(name(where)[::-1].hex())
+    diagnosis = Diagnoser(store, {}).by_name(name(where)[::-1].hex())
     steps = [(step["step"], step["ok"], step.get("code")) for step in diagnosis["steps"]]
     return steps[3:], diagnosis["listed"]
 
@@ -63,7 +63,7 @@ def test_every_refusal_has_its_code(code: str, store: Store, writer: Writer, clo
 def test_one_that_was_given_up_says_how_to_have_it_fetched_again(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
     visits.record_fetch(writer, "a.example", fails(clock.tick(), next_at=None))
-    diagnosis = Diagnoser(store, dict).by_name(name("a.example")[::-1].hex())
+    diagnosis = Diagnoser(store, {}).by_name(name("a.example")[::-1].hex())
     assert "/recheck" in next(step["detail"] for step in diagnosis["steps"] if step["step"] == "fetched")
 
 
@@ -75,7 +75,7 @@ def test_a_mismatch_names_both_hashes_and_that_of_an_older_pointer(store: Store,
     other = {"state": FetchState.MISMATCH, "reason": "fetch-mismatch", "detail": served}
     visits.record_fetch(writer, "a.example", serves(clock.tick(), b"{}", **other))
     for pointer, own in (("new", ""), ("old", f"; this one names {digest(BETA).hex()}")):
-        diagnosis = Diagnoser(store, dict).by_name(name(pointer)[::-1].hex())
+        diagnosis = Diagnoser(store, {}).by_name(name(pointer)[::-1].hex())
         message = next(step["detail"] for step in diagnosis["steps"] if step["step"] == "fetched")
         assert f"what is served has another SHA-256: {served}{own}; it is fetched again" in message
 
@@ -91,7 +91,7 @@ def test_a_strangers_pointer_is_diagnosed_with_the_pointer_that_lists_the_card(
     visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))
     wrong, right = pointer_steps(store, "stranger"), pointer_steps(store, "again")
     assert wrong == ([("fetched", True, None), ("hash", False, "fetch-mismatch"), ("listed", False, None)], [])
-    diagnosis = Diagnoser(store, dict).by_name(name("stranger")[::-1].hex())
+    diagnosis = Diagnoser(store, {}).by_name(name("stranger")[::-1].hex())
     message = next(step["detail"] for step in diagnosis["steps"] if step["step"] == "hash")
     assert (digest(ALPHA).hex() in message, digest(BETA).hex() in message) == (True, True)
     assert right == ([("fetched", True, None), ("hash", True, None), ("listed", True, None)], ["a.example"])

@@ -11,15 +11,16 @@ import pytest
 import pytest_asyncio
 
 from indexer.diagnosis import source_lookup as asking
-from indexer.diagnosis.diagnoser import ChainRules, Diagnoser
+from indexer.diagnosis.diagnoser import Diagnoser
 from indexer.diagnosis.source_lookup import SourceLookup, SourceTransaction, find_transaction
+from indexer.headers.networks import by_caip2
 from indexer.sync.request_loop import TransactionSource
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import ChainKit, agent
-from tests.fakes import RULES, MemoryChain
+from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 
-BSV = {"demo": ChainRules(RULES["bsv"], "regtest")}
+BSV = {"demo": by_caip2("bsv:regtest")}
 
 
 class DiagnosedRegistry:
@@ -40,7 +41,7 @@ class DiagnosedRegistry:
     async def diagnose(self, what: str | bytes) -> dict[str, Any]:
         """As the server does: in a thread, while the loop of the sources runs."""
         ask = SourceLookup(self.sources, asyncio.get_running_loop())
-        diagnoser = Diagnoser(self.indexing.store, lambda: BSV, ask)
+        diagnoser = Diagnoser(self.indexing.store, BSV, ask)
         return await asyncio.to_thread(diagnoser.by_name if isinstance(what, str) else diagnoser.by_raw, what)
 
 
@@ -198,7 +199,7 @@ class Unopened(MemoryChain):
 async def test_a_chain_that_is_not_indexed_yet_has_no_answer(registry: DiagnosedRegistry) -> None:
     first = registry.kit.inscribe(agent())
     diagnosis = Diagnoser(
-        registry.indexing.store, dict, lambda _: SourceTransaction("demo", registry.kit.raw(first), unconfirmed=True)
+        registry.indexing.store, {}, lambda _: SourceTransaction("demo", registry.kit.raw(first), unconfirmed=True)
     ).by_name(hex_id(first))
     assert diagnosis["where"] == "nowhere"
 
@@ -233,3 +234,9 @@ async def test_a_loop_that_does_not_get_to_it_is_not_waited_for(
     monkeypatch.setattr(asking, "find_transaction", never)
     assert (await registry.diagnose("ab" * 32))["where"] == "nowhere"
     await asyncio.wait_for(ended.wait(), 60)
+
+
+async def test_a_transaction_of_more_parts_than_are_read_is_not_parsed(registry: DiagnosedRegistry) -> None:
+    many = registry.kit.spend([registry.kit.fund()], [(0, b"\x6a")] * (asking.MOST_PARTS + 1))
+    registry.announce(many.outpoint(0))
+    assert (await registry.diagnose(many.hex_id))["where"] == "nowhere"

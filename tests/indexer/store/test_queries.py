@@ -40,6 +40,26 @@ def test_only_the_newest_outpoint_of_a_registration_is_returned(store: Store, wr
     assert store.registrations.at_outpoints("demo", []) == {}
 
 
+def test_of_outputs_of_two_transactions_only_the_named_ones_are_looked_at(store: Store, writer: Writer) -> None:
+    outputs = [outpoint_of(id_, vout) for id_ in "ab" for vout in (1, 2)]
+    made = [
+        replace(
+            born("a", number, 1),
+            txid=output.txid,
+            outpoint=output,
+            state=state("a", "a", 1, id=str(output), outpoint=output),
+        )
+        for number, output in enumerate(outputs)
+    ]
+    block_writer.append(writer, "demo", [says("0"), says("1", *made)])
+    named = [outpoint_of("a", 1), outpoint_of("b", 2)]
+    there = store.registrations.at_outpoints("demo", named)
+    assert {outpoint: [state.id for state in states] for outpoint, states in there.items()} == {
+        outpoint: [str(outpoint)] for outpoint in named
+    }
+    assert store.registrations.departed("demo", outputs) == set()
+
+
 def test_a_burned_registration_is_found_by_its_earlier_outpoints(store: Store, writer: Writer) -> None:
     block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1)), says("2", moved("a", "a", "a2"))])
     block_writer.append(writer, "demo", [says("3", burned("a", "a2", "end"))])
@@ -49,6 +69,23 @@ def test_a_burned_registration_is_found_by_its_earlier_outpoints(store: Store, w
     assert [past.event.txid for past in store.history.arrivals(outpoint_of("a2"))] == [name("a2")]
     assert sorted(store.registrations.spent_above("demo", 1)) == sorted([outpoint_of("a"), outpoint_of("a2")])
     assert store.registrations.spent_above("demo", 2) == [outpoint_of("a2")]
+
+
+def test_the_events_of_a_transaction_are_read_up_to_a_limit_those_with_cards_first(
+    store: Store, writer: Writer
+) -> None:
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1), born("b", 1, 1))])
+    last = [replace(event, txid=name("t")) for event in (moved("a", "a", "t"), burned("b", "b", "t", 1))]
+    card = replace(born("t", 2, 2), outpoint=outpoint_of("t", 2), state=state("t", "t", 2))
+    block_writer.append(writer, "demo", [says("2", *last, card)])
+    kinds = [past.event.kind for past in store.history.of_transaction(name("t"))]
+    assert kinds == [EventKind.INSCRIBED, EventKind.MOVED, EventKind.BURNED]
+    assert [past.event.kind for past in store.history.of_transaction(name("t"), limit=1)] == [EventKind.INSCRIBED]
+    assert store.history.count_of_transaction(name("t")) == 3
+    assert store.history.count_of_transaction(name("t"), 2) == 2  # the burn is in no output
+    assert store.history.ids_of_transaction(name("t")) == [str(outpoint_of(id_)) for id_ in "abt"]
+    assert store.history.ids_of_transaction(name("t"), 2) == [str(outpoint_of("t"))]
+    assert store.history.ids_of_transaction(name("t"), limit=2) == [str(outpoint_of(id_)) for id_ in "ab"]
 
 
 def test_several_registrations_may_share_an_outpoint(store: Store, writer: Writer) -> None:
@@ -70,7 +107,7 @@ def test_more_names_than_a_statement_holds_are_asked_in_batches(store: Store, wr
     )
     assert len(list(store.registrations.outpoints("demo"))) == 1_201
     assert len(store.registrations.at_outpoints("demo", [outpoint_of(item) for item in many])) == 1_201
-    assert len(store.history.of_many([str(outpoint_of(item)) for item in many])) == 1_201
+    assert len(store.history.with_pending([str(outpoint_of(item)) for item in many])) == 1_201
     walked: list[tuple[str, str]] = []
     while batch := store.registrations.ids(walked[-1] if walked else None, 500):
         walked += batch
@@ -128,8 +165,9 @@ def test_histories_are_the_histories_of_each(store: Store, writer: Writer) -> No
     block_writer.append(
         writer, "demo", [says("0"), says("1", born("a", height=1), born("b", 1, 1)), says("2", moved("b", "b", "b2"))]
     )
-    result = store.history.of_many([str(outpoint_of("a")), str(outpoint_of("b")), str(outpoint_of("z"))])
-    assert result == {str(outpoint_of(id_)): store.history.of(str(outpoint_of(id_))) for id_ in "ab"}
+    result = store.history.with_pending([str(outpoint_of("a")), str(outpoint_of("b")), str(outpoint_of("z"))])
+    confirmed = {id_: history.confirmed for id_, history in result.items()}
+    assert confirmed == {str(outpoint_of(id_)): store.history.of(str(outpoint_of(id_))) for id_ in "ab"}
     newest = store.history.of(str(outpoint_of("b")))[-1]
     assert (newest.chain, newest.height, newest.hash, newest.time) == ("demo", 2, name("2"), 1_700_000_002)
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.admission.admission import Admissions
-from indexer.diagnosis.diagnoser import ChainRules, Diagnoser
-from indexer.headers.networks import RULES
+from indexer.diagnosis.diagnoser import Diagnoser
+from indexer.headers.networks import by_caip2
 from indexer.store import submissions
 from indexer.store.submissions import FullError
 from indexer.sync import coin_checks
@@ -20,7 +20,7 @@ from overlay.listings.repository import ListingRepository
 from parsers.bitcoin.tx import Outpoint, read
 from parsers.reasons import UNPROVED
 from tests.bitcoind import pay
-from tests.indexing import Indexing
+from tests.indexing import Indexing, unconfirmed_ids
 from tests.minting import Mint
 
 
@@ -44,7 +44,7 @@ class SubmittedRegistry:
         """The status of every unconfirmed registration, after a refresh."""
         await self.indexing.refresh()
         listings = ListingRepository(self.indexing.store)
-        shown = [(id_, listings.listing(id_)) for id_ in self.indexing.store.pending.ids()]
+        shown = [(id_, listings.listing(id_)) for id_ in unconfirmed_ids(self.indexing.store)]
         return {id_: one.undecided.code if one.undecided else "pending" for id_, one in shown if one}
 
 
@@ -112,7 +112,7 @@ async def test_a_diagnosis_says_that_a_submission_is_unproved(registry: Submitte
     raw = registry.mint.inscribed("Echo")
     id_ = registry.submit(raw)
     await registry.shown()
-    diagnoser = Diagnoser(registry.indexing.store, lambda: {"live": ChainRules(RULES["bsv"], "regtest")})
+    diagnoser = Diagnoser(registry.indexing.store, {"live": by_caip2("bsv:regtest")})
     answer = diagnoser.by_name(read(raw).hex_id)
     failed = [(step["step"], step.get("code")) for step in answer["steps"] if not step["ok"]]
     assert failed == [("seen", UNPROVED), ("mined", None)]

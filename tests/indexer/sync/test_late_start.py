@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from indexer.chains import AncestorVisitor
-from indexer.diagnosis.diagnoser import ChainRules, Diagnoser
+from indexer.diagnosis.diagnoser import Diagnoser
 from indexer.errors import SourceUnavailableError
-from indexer.headers.networks import is_complete_from
+from indexer.headers.networks import by_caip2, is_complete_from
 from indexer.model import BlockRef, RegistrationState
 from indexer.resolution import origins
 from indexer.resolution import output_envelopes as one_sat
@@ -24,7 +24,7 @@ from parsers import cards
 from parsers.bitcoin.tx import Outpoint, Transaction
 from tests.chainkit import COIN, ChainKit, agent, tool
 from tests.chainkit_scripts import body_of, inscription, p2pkh
-from tests.fakes import RULES, MemoryChain
+from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.oracles.registry import read_chain
 
@@ -256,9 +256,7 @@ async def test_a_card_whose_past_cannot_be_read_is_undecided_and_says_why_until_
         assert names(indexing) == [str(update)]
         assert indexing.store.registrations.counts("demo")["undecided"] == 1
         assert indexing.registration(update)["revisions"][0]["reason"].endswith(missing)
-        diagnosis = Diagnoser(indexing.store, lambda: {"demo": ChainRules(RULES["bsv"], "regtest")}).by_name(
-            str(update)
-        )
+        diagnosis = Diagnoser(indexing.store, {"demo": by_caip2("bsv:regtest")}).by_name(str(update))
         assert [step["code"] for step in diagnosis["steps"] if not step["ok"]] == ["origin-unknown"]
         assert diagnosis["listed"] == []
         listing = ListingRepository(indexing.store).listing(str(update))
@@ -297,7 +295,7 @@ async def test_raw_bytes_are_diagnosed_as_undecided_after_a_late_start(kit: Chai
     with Indexing(url, MemoryChain(*kit.blocks, first=3)) as indexing:
         await indexing.catch_up()
         raw = kit.raw(kit.inscribe(agent()))
-        answer = Diagnoser(indexing.store, lambda: {"demo": ChainRules(RULES["bsv"], "regtest")}).by_raw(raw)
+        answer = Diagnoser(indexing.store, {"demo": by_caip2("bsv:regtest")}).by_raw(raw)
         assert [record["outcome"] for record in answer["records"]] == ["undecided"]
 
 

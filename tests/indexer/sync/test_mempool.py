@@ -13,7 +13,7 @@ from indexer.store import Change, RegistrationHistory
 from indexer.sync import mempool
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import agent
-from tests.indexing import Indexing
+from tests.indexing import Indexing, unconfirmed_ids
 from tests.mempool_chain import MempoolChain
 
 
@@ -291,7 +291,7 @@ async def test_pointers_and_near_misses_are_events_of_their_transaction(registry
         registry.indexing.store.pending.of_transaction(item.txid)[0].event.kind.value for item in (pointer, near)
     ]
     assert messages == ["pointed", "rejected"]
-    assert registry.indexing.store.pending.ids() == []
+    assert unconfirmed_ids(registry.indexing.store) == []
     assert registry.news(0) == []
 
 

@@ -22,7 +22,7 @@ from indexer.sync import mempool
 from parsers.bitcoin.tx import Outpoint, Transaction
 from tests.chainkit import Block
 from tests.fakes import MemoryChain
-from tests.indexing import Indexing, fresh
+from tests.indexing import Indexing, fresh, unconfirmed_ids
 from tests.oracles.registry import read_chain
 from tests.oracles.wire import Tape, read_tx
 from tests.strategies import History, histories
@@ -129,7 +129,7 @@ class Reader:
 
     def everything(self) -> dict[str, Any]:
         """What one sees who looks at everything."""
-        ids = {id_ for _, id_ in self.store.registrations.ids(None, 1_000_000)} | set(self.store.pending.ids())
+        ids = {id_ for _, id_ in self.store.registrations.ids(None, 1_000_000)} | set(unconfirmed_ids(self.store))
         return {id_: seen(story) for id_, story in self.store.history.with_pending(ids).items()}
 
 
@@ -174,7 +174,7 @@ async def live_through(indexing: Indexing, chain: MemoryChain, node: Node, story
         of = {"now": number, "before": max(0, number - 1), "after": min(number + 1, len(story) - 1)}[look.of]
         chain.unconfirmed = pools[of]
         await (indexing.catch_up() if look.hurried else indexing.refresh())
-        assert all(map(hangs_together, indexing.store.history.with_pending(indexing.store.pending.ids()).values()))
+        assert all(map(hangs_together, indexing.store.history.with_pending(unconfirmed_ids(indexing.store)).values()))
         assert not (look.restart and look.hurried and indexing.store.pending.events("demo"))
         if of == number and not look.hurried:
             assert pending_states(indexing.store) == expected(
@@ -207,7 +207,7 @@ def hangs_together(story: RegistrationHistory) -> bool:
 def pending_states(store: Store) -> dict[str, Any]:
     """Every registration of which something is pending, as it would be if that were mined."""
     results = {}
-    for id_, story in store.history.with_pending(store.pending.ids()).items():
+    for id_, story in store.history.with_pending(unconfirmed_ids(store)).items():
         state = story.pending[-1].event.state
         assert state is not None
         results[id_] = (

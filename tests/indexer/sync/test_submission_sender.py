@@ -12,7 +12,7 @@ from indexer.errors import SourceError
 from indexer.sync import submission_sender
 from indexer.sync.submission_sender import SubmissionSender
 from parsers.bitcoin.tx import read
-from tests.indexing import Indexing, empty, fresh
+from tests.indexing import Indexing, empty, fresh, unconfirmed_ids
 from tests.minting import Mint
 
 __all__ = ["empty"]
@@ -50,7 +50,7 @@ async def test_each_transaction_is_sent_once_and_parents_before_their_children(s
     await sending.sender.send()
     assert mint.chain.sent == txids
     await sending.indexing.refresh()
-    assert len(sending.indexing.store.pending.ids()) == 6
+    assert len(unconfirmed_ids(sending.indexing.store)) == 6
 
 
 async def test_what_the_source_refuses_stays_pending_and_is_sent_again(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from indexer.diagnosis.diagnoser import ChainRules, Diagnoser
+from indexer.diagnosis.diagnoser import Diagnoser
+from indexer.headers.networks import by_caip2
 from indexer.model import BlockRef
 from indexer.resolution.session import MAP_CHARACTERS, MAP_KEYS, MISSING, merge_map
 from indexer.store import block_writer
@@ -15,7 +16,7 @@ from parsers.bitcoin import block
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import COIN, ChainKit, agent
 from tests.chainkit_scripts import body_of, inscription, p2pkh
-from tests.fakes import RULES, MemoryChain
+from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 
 AGENT = {"app": "test", "type": "a2b-agent"}
@@ -60,9 +61,7 @@ async def test_an_update_behind_an_unknown_value_is_undecided_and_leaves_no_stat
         assert indexing.hashes([2, 3])[3] is None
         assert indexing.hashes([2, 3])[2] is not None
         assert indexing.store.registrations.counts("demo")["undecided"] == 1
-        diagnosis = Diagnoser(indexing.store, lambda: {"demo": ChainRules(RULES["bsv"], "regtest")}).by_name(
-            update.txid[::-1].hex()
-        )
+        diagnosis = Diagnoser(indexing.store, {"demo": by_caip2("bsv:regtest")}).by_name(update.txid[::-1].hex())
         assert [step["code"] for step in diagnosis["steps"] if not step["ok"]] == ["values-unknown"]
 
 
