@@ -84,12 +84,12 @@ class MempoolCache:
 
     def registrations(self) -> dict[Outpoint, list[RegistrationState]]:
         """The registrations at outpoints that stale transactions spend of transactions that are not stale."""
+        spent = {outpoint: parent.txid for outpoint, parent in self._parents()}
         registrations: dict[Outpoint, list[RegistrationState]] = {}
-        for outpoint, parent in self._parents():
-            states = [event.state for event in self._events[parent.txid] if event.state]
-            there = [state for state in states if state.outpoint == outpoint]
-            if there:
-                registrations[outpoint] = there
+        for txid in set(spent.values()):
+            for event in self._events[txid]:
+                if event.state and event.state.outpoint in spent:
+                    registrations.setdefault(event.state.outpoint, []).append(event.state)
         return registrations
 
     def values(self) -> dict[Outpoint, int]:
