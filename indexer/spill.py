@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 from weakref import finalize
 
+from indexer import durable_files
+
 _T = TypeVar("_T")
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -29,6 +31,14 @@ def folder() -> Path:
     if "TMPDIR" not in os.environ and os.access(_DISK, os.W_OK):
         return _DISK
     return Path(tempfile.gettempdir())
+
+
+def unnamed_file(owner: object) -> int:
+    """The descriptor of a new file in that folder without a name, closed when `owner` is collected. Raises OSError."""
+    with tempfile.TemporaryFile(dir=folder()) as file:
+        descriptor = os.dup(file.fileno())
+    finalize(owner, os.close, descriptor)
+    return descriptor
 
 
 def pieces(
@@ -82,13 +92,10 @@ class Spill(Generic[_T]):
 
     def _write(self) -> None:
         if self._file is None:
-            with tempfile.TemporaryFile(dir=folder()) as file:
-                self._file = os.dup(file.fileno())
-            finalize(self, os.close, self._file)
-        raw = memoryview(pickle.dumps(self._held, pickle.HIGHEST_PROTOCOL))
+            self._file = unnamed_file(self)
+        raw = pickle.dumps(self._held, pickle.HIGHEST_PROTOCOL)
         self._ends.append(self._ends[-1] + len(raw))
-        while raw:
-            raw = raw[os.write(self._file, raw) :]
+        durable_files.write(self._file, raw)
         self._held, self._held_bytes = [], 0
 
     def _read(self, piece: int) -> list[_T]:

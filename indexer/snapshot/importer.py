@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from indexer.headers.networks import by_caip2, mined
 from indexer.model import RULES, BlockFacts, BlockRef, Event, Proof
@@ -60,30 +60,7 @@ class Report:
     chains: tuple[ChainReport, ...]
 
 
-class _ImportedChain(Protocol):
-    """One chain being imported: `VerifiedChain`, or `TrustedChain` on trust. Methods raise SnapshotError."""
-
-    gap: str
-    parents: set[bytes]
-
-    @property
-    def checked(self) -> str: ...
-
-    def add_headers(self, headers: Headers) -> None: ...
-
-    def begin(self, ref: BlockRef) -> None: ...
-
-    def add_coinbase(self, coinbase: CoinbaseProof) -> None: ...
-
-    def add_proof(self, txid: bytes, proof: Proof) -> None: ...
-
-    def add_event(self, event: Event) -> None: ...
-
-    def end(self) -> BlockFacts | None: ...
-
-    def stored(self) -> None: ...
-
-    def finish(self) -> None: ...
+_ImportedChain = VerifiedChain | TrustedChain
 
 
 def import_snapshot(

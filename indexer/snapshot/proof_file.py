@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
-import tempfile
 from collections.abc import Iterator
-from weakref import finalize
 
+from indexer import durable_files
 from indexer.model import Proof
-from indexer.spill import BYTES_AT_ONCE, folder
+from indexer.spill import BYTES_AT_ONCE, unnamed_file
 
 
 class ProofFile:
@@ -38,15 +37,11 @@ class ProofFile:
             self._proofs[txid] = proof
             return
         if self._file is None:
-            with tempfile.TemporaryFile(dir=folder()) as file:
-                self._file = os.dup(file.fileno())
-            finalize(self, os.close, self._file)
+            self._file = unnamed_file(self)
         packed = pickle.dumps(proof, pickle.HIGHEST_PROTOCOL)
         self._proofs[txid] = self._end, len(packed)
-        written = 0
-        while written < len(packed):
-            written += os.pwrite(self._file, memoryview(packed)[written:], self._end + written)
-        self._end += written
+        durable_files.write(self._file, packed)
+        self._end += len(packed)
 
     def get(self, txid: bytes) -> Proof:
         """The proof of a transaction. Raises KeyError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any
 
 from indexer.chains import HeaderStore, PartialBlock, ProvenTransaction
 from indexer.errors import SourceError
@@ -99,7 +99,7 @@ class VerifiedChain:
             raise SnapshotError(str(error)) from None
 
     def _refuse_unproved(self, first: int, raws: list[bytes]) -> None:
-        """Raise NotProvedError for merge-mined headers: the work of the other chain is not stored."""
+        """Raise IncompleteSnapshotError for merge-mined headers: the work of the other chain is not stored."""
         buried = max((point.height for point in checkpoints(self._network)), default=-1)
         for height, raw in enumerate(raws, first):
             if self._network.coin == "doge" and height > buried and is_merge_mined(raw):
@@ -217,7 +217,7 @@ class ReplayedBlock:
 
     def compare(self, event: Event) -> None:
         """Add an event that equals the one recomputed from its transaction. Raises SnapshotError where it differs,
-        NotProvedError where that cannot be known."""
+        IncompleteSnapshotError where that cannot be known."""
         named = f"{event.kind} in {event.txid[::-1].hex()}, block {self._ref.height:,}"
         if event.txid not in self._proofs:
             raise IncompleteSnapshotError(f"the transaction of {named} is not in the file")
@@ -239,7 +239,7 @@ class ReplayedBlock:
 
     def _next(self, event: Event) -> Event | None:
         """The next event recomputed from the transaction, at the position of `event`. Near misses may be left out: only
-        the newest are kept (law 7), and so the positions of others need not begin at 0."""
+        the newest are stored (law 7), and so the positions of others need not begin at 0."""
         self._replay()
         left = self._left.get(event.txid, deque())
         while left:
@@ -310,15 +310,7 @@ class _BlockTransactions(Sequence[ProvenTransaction]):
     def __len__(self) -> int:
         return len(self._positions)
 
-    @overload
-    def __getitem__(self, position: int) -> ProvenTransaction: ...
-
-    @overload
-    def __getitem__(self, position: slice) -> list[ProvenTransaction]: ...
-
-    def __getitem__(self, position: int | slice) -> ProvenTransaction | list[ProvenTransaction]:
-        if isinstance(position, slice):
-            return [self[number] for number in range(*position.indices(len(self)))]
+    def __getitem__(self, position: int) -> ProvenTransaction:  # type: ignore[override]  # nothing takes slices
         index, txid = self._positions[position]
         proof = self._proofs.get(txid)
         return ProvenTransaction(index, proof.raw, proof.bump)
