@@ -213,5 +213,5 @@ def _decoded(kind: Any, value: Any) -> Any:
 def _parsed(line: bytes) -> Any:
     try:
         return json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BackupError(f"the backup is damaged: a line is not JSON: {line[:60]!a}") from None

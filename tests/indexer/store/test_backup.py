@@ -153,6 +153,7 @@ def test_a_backup_is_of_one_instant_while_others_write(filled: Engine, tmp_path:
         (lambda lines: lines[:40] + lines[41:], "damaged"),
         (lambda lines: [*lines, lines[-1]], "damaged"),
         (lambda lines: [*lines[:9], b"{\n"], "is not JSON"),
+        (lambda lines: [*lines[:9], b"[" * 100_000 + b"\n"], "is not JSON"),
         (lambda lines: [*lines[:2], b'{"table":"blocks","columns":[]}\n', *lines[2:]], "a table 'blocks' that"),
         (lambda lines: [lines[0].replace(b'"schema":"6"', b'"schema":"5"'), *lines[1:]], "is of schema '5'.*'1.0'"),
         (lambda lines: lines[1:], "not a backup"),
