@@ -30,9 +30,9 @@ class ProcessInfo:
     """The state of a process for metrics and health checks.
 
     `status` returns the schema `Status`; it reads the store and is called in a thread. `ready` is None when everything
-    is up to date, else a sentence that names what is missing; `unread` counts the stored changes that searches do not
-    answer for yet; `damage` gives the remedy for a damaged database, "" for
-    an intact one, and is called for every request. `version` is the program's. `requests` are the transactions that
+    is up to date, else a sentence that names what is missing; `unread` gives the stored changes that searches do not
+    answer for, as `ready` counted them last; `damage` gives the remedy for a damaged database, "" for an intact one,
+    and is called for every request. `version` is the program's. `requests` are the transactions that
     publishers request. `refused` counts the refused blocks, by chain, `ingested` the blocks read of each, and `fetched`
     the fetches by outcome; `jobs` has the state of periodic work, `history` the last day's heights. With `log_requests`
     each answer is logged.

@@ -31,7 +31,7 @@ async def readyz(request: web.Request) -> web.Response:
     missing = missing or await to_thread(process.ready)
     if missing is not None:
         raise ProblemError(503, missing, headers={"Retry-After": "5"})
-    return json_answer({"status": "ready", "version": process.version, "behind": await to_thread(process.unread)})
+    return json_answer({"status": "ready", "version": process.version, "behind": process.unread()})
 
 
 async def robots(request: web.Request) -> web.Response:  # noqa: ARG001 - the shape of a handler

@@ -78,6 +78,8 @@ class StatusService:
         self.index_error = ""
         """Why changes cannot be written to the index now; "" where they can."""
         self._was_ready, self._lag = False, IndexLag()
+        self.behind = 0
+        """Stored changes that searches did not answer for when `ready` counted them last."""
         self.progress: dict[str, SyncProgress] = {}
         self.history = HeightHistory()
         self._chains: dict[str, str] = {}
@@ -160,16 +162,19 @@ class StatusService:
         where the index is in a database that does not answer."""
         if self._engine is not None and self._engine.is_compiling:
             return str(CompilingError())
-        if not self._was_ready:
-            missing = self._missing()
-            if missing is not None:
-                return missing
+        if not self._was_ready and (missing := self._missing()) is not None:
+            return missing
+        if self._engine is None:
             self._was_ready = True
-        if self._engine is not None and self._engine.position() is None:
+            return None
+        count = self.behind = self.unread_changes()
+        if not self._was_ready and (missing := self._index_lag(count)) is not None:
+            return missing
+        self._was_ready = True
+        if self._engine.position() is None:
             return "the index was lost, and is being rebuilt"
-        if self._engine is not None and self._engine.progress() is not None:
+        if self._engine.progress() is not None:
             return None  # it answers meanwhile, and may read no changes for hours
-        count = self.unread_changes()
         seconds = self._lag.add(self._store.outbox.newest_seq(), count)
         if seconds > MOST_SECONDS:
             return f"the index has not seen {count:,} changes, the first of them for {seconds / 60:,.0f} minutes"
@@ -180,6 +185,7 @@ class StatusService:
         return pending_changes(self._store, self._engine) if self._engine is not None else 0
 
     def _missing(self) -> str | None:
+        """What is not indexed yet of the chains, in a sentence."""
         if not self.progress:
             return "no chain is indexed yet"
         for progress in self.progress.values():
@@ -191,13 +197,11 @@ class StatusService:
                 return f"{progress.name} is {progress.state}: {indexed}{of_tip}"
             if progress.state in ("unreachable", "stopped") and progress.height is None:
                 return f"{progress.name} is {progress.state}: {ERRORS[progress.state]}"
-        return self._index_lag()
+        return None
 
-    def _index_lag(self) -> str | None:
-        """What is stored and not yet searchable, in a sentence."""
-        if self._engine is None:
-            return None
-        if count := self.unread_changes():
+    def _index_lag(self, count: int) -> str | None:
+        """What is stored and not yet searchable, in a sentence; `count` are the changes that the index has not read."""
+        if count:
             return f"the index has not seen {count:,} changes"
         late = [name for name, height in self.stored_heights().items() if self._heights.get(name, -1) < height]
         return f"the index is about to answer for {', '.join(late)}" if late else None
