@@ -1,4 +1,4 @@
-"""Errors of sources: what a person must fix, and what may succeed when it is tried again."""
+"""Errors of sources: what a person must fix, and what may succeed when it is tried again; and refused transactions."""
 
 from __future__ import annotations
 
@@ -13,3 +13,11 @@ class SourceUnavailableError(SourceError):
 
 class RefusedTransactionError(Exception):
     """A node or ARC refuses a transaction; the message gives its reason."""
+
+
+class NotAdmittedError(Exception):
+    """A submission that is not taken: `code` is for programs, the message a sentence with the value."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
-from indexer.admission.refusal import NotAdmittedError
 from indexer.admission.scripts import check_scripts
+from indexer.errors import NotAdmittedError
 from indexer.headers.networks import NETWORKS, RULES
 from indexer.model import Event, Status
 from indexer.resolution.block_reader import read_unconfirmed

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 
 from indexer.admission import script_interpreter
-from indexer.admission.refusal import NotAdmittedError
+from indexer.errors import NotAdmittedError
 from parsers.bitcoin.beef import UnprovenInput
 from parsers.bitcoin.script import executed, is_p2pkh
 from parsers.bitcoin.sighash import SharedHashes, p2pkh_error

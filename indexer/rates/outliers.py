@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 
 from parsers.cards.rate_table import RateTable
@@ -51,8 +51,3 @@ def _accepted(number: int, opinions: Sequence[RateTable], past: RateTable) -> di
 def agrees(left: Decimal, right: Decimal) -> bool:
     """Whether two rates differ by no larger factor than APART."""
     return max(left, right) <= APART * min(left, right)
-
-
-def left_out(received: Mapping[str, Decimal], accepted: Mapping[str, Decimal]) -> list[str]:
-    """The currencies of `received` that are not in `accepted`, sorted."""
-    return sorted(received.keys() - accepted.keys())

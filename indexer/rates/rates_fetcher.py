@@ -15,7 +15,7 @@ from decimal import Decimal
 
 from indexer.rates.feed_client import FeedClient, FeedTable, RatesRefusedError
 from indexer.rates.feed_urls import RateFeed
-from indexer.rates.outliers import accepted_rates, left_out
+from indexer.rates.outliers import accepted_rates
 from indexer.store.rates import REFUSED, Quote, Quotes
 from parsers.cards.rate_table import RateTable
 
@@ -160,7 +160,7 @@ class RatesFetcher:
         previous = FeedStatus(feed=feed, quoted_at=past, until=None if past is None else past + self._max_age)
         if isinstance(answer, RatesRefusedError):
             return replace(previous, code=answer.code, error=str(answer)), None
-        outliers = tuple(left_out(answer.rates, rates))
+        outliers = tuple(sorted(answer.rates.keys() - rates.keys()))
         if not rates.keys() - {feed.base}:
             error = f"contradicts its own past or the other feeds by more than half in all {len(outliers)} currencies"
             return replace(previous, code="outlier", error=error, left_out=outliers), None

@@ -27,9 +27,10 @@ from sqlalchemy import (
 )
 
 from indexer.store import checks as queue
+from indexer.store import outbox
 from indexer.store.checks import GRACE, CheckKind
 from indexer.store.queries import Queries, Row, batches, rows_in
-from indexer.store.schema import badges, blocks, checks, events, meta, outbox_positions
+from indexer.store.schema import badges, blocks, checks, events
 
 POSITION = "fetch candidates"
 
@@ -85,10 +86,8 @@ class BadgeQueries(Queries):
     def position(self, name: str = POSITION) -> int | None:
         """The outbox position of a reader, by default that of candidates; None where the reader must
         restart."""
-        epoch = select(meta.c.value).where(meta.c.key == "epoch").scalar_subquery()
-        is_own = (outbox_positions.c.name == name, outbox_positions.c.epoch == epoch)
-        seq: int | None = self._scalar(select(outbox_positions.c.seq).where(*is_own))
-        return seq
+        with self._engine.connect() as connection:
+            return outbox.position_of(connection, name)
 
 
 @cache

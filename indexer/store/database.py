@@ -48,7 +48,7 @@ class StoreError(Exception):
 
 
 class DatabaseUrlError(StoreError):
-    """The URL is that of no database."""
+    """The URL names no database."""
 
 
 class StoreUnavailableError(StoreError):

@@ -196,8 +196,8 @@ def _exists(connection: Connection, statement: Select[Any]) -> bool:
 
 
 def record(connection: Connection, locator: str, outcome: FetchOutcome) -> list[str]:
-    """Store how a fetch ended, unless no pointer ever named the locator. Returns the ids of listings that may be shown
-    otherwise than before. Raises ValueError for a body that has another hash."""
+    """Store how a fetch ended, unless no pointer ever named the locator. Returns the ids of listings that may have
+    changed. Raises ValueError for a body that has another hash."""
     row = connection.execute(select(locators).where(locators.c.locator == locator)).mappings().first()
     if row is None:
         return []

@@ -15,6 +15,8 @@ from indexer.store.schema import changes, meta, outbox_positions
 
 log = logging.getLogger(__name__)
 
+_EPOCH = select(meta.c.value).where(meta.c.key == "epoch").scalar_subquery()
+
 
 class Change(NamedTuple):
     """A row of the outbox: look at `id` again. `op` is upsert, remove or revert."""
@@ -91,10 +93,9 @@ class OutboxQueries(Queries):
 
 
 def _position(connection: Connection) -> OutboxPosition:
-    epoch = select(meta.c.value).where(meta.c.key == "epoch").scalar_subquery()
     newest = select(func.max(changes.c.seq)).scalar_subquery()
     is_standby = func.pg_is_in_recovery() if connection.dialect.name == "postgresql" else literal(value=False)
-    row = connection.execute(select(epoch, newest, is_standby)).one()
+    row = connection.execute(select(_EPOCH, newest, is_standby)).one()
     return OutboxPosition(row[0], row[1] or 0, bool(row[2]))
 
 
@@ -117,9 +118,15 @@ def announce(connection: Connection, ids: Iterable[str], reason: str, chain: str
     return len(rows)
 
 
+def position_of(connection: Connection, name: str) -> int | None:
+    """The outbox position of a reader, None where it must restart."""
+    is_own = (outbox_positions.c.name == name, outbox_positions.c.epoch == _EPOCH)
+    return connection.execute(select(outbox_positions.c.seq).where(*is_own)).scalar()
+
+
 def move_position(connection: Connection, seq: int, name: str) -> None:
     """Store the outbox position of a reader: it has read up to this sequence number."""
-    epoch = connection.execute(select(meta.c.value).where(meta.c.key == "epoch")).scalar_one()
+    epoch = connection.execute(select(_EPOCH)).scalar_one()
     connection.execute(delete(outbox_positions).where(outbox_positions.c.name == name))
     connection.execute(insert(outbox_positions).values(name=name, epoch=epoch, seq=seq))
 

@@ -64,7 +64,7 @@ def _id(event: Event) -> str:
 
 def _key(event: Event) -> SightingKey:
     if event.outpoint is None:
-        raise ValueError(f"a pointer in {event.txid[::-1].hex()} has no place")
+        raise ValueError(f"a pointer in {event.txid[::-1].hex()} has no outpoint")
     return event.txid, event.outpoint.vout
 
 

@@ -18,7 +18,7 @@ from indexer.model import EventKind, RegistrationState
 from indexer.store import outbox, rows
 from indexer.store.queries import Queries, batches
 from indexer.store.registrations import newest_events
-from indexer.store.schema import blocks, changes, events, meta, outbox_positions, state_hashes, state_lines
+from indexer.store.schema import blocks, changes, events, state_hashes, state_lines
 from indexer.store.writer import Writer
 
 _LINES_AT_ONCE, _INSERTED_AT_ONCE = 10_000, 1_000
@@ -83,10 +83,8 @@ def _update(connection: Connection, chain: str) -> None:
 def _update_lines(connection: Connection, chain: str) -> None:
     """Bring the lines of a chain up to date with the outbox, from its position on or from scratch."""
     name = f"state:{chain}"
-    epoch = connection.execute(select(meta.c.value).where(meta.c.key == "epoch")).scalar_one()
     seq = connection.execute(select(func.max(changes.c.seq))).scalar() or 0
-    is_own = (outbox_positions.c.name == name, outbox_positions.c.epoch == epoch)
-    position = connection.execute(select(outbox_positions.c.seq).where(*is_own)).scalar()
+    position = outbox.position_of(connection, name)
     if position is None or seq - position > MAX_CHANGES:
         connection.execute(delete(state_lines).where(state_lines.c.chain == chain))
         _insert(connection, chain, read_states(connection, chain))

@@ -211,7 +211,7 @@ def _check_room(connection: Connection, new: Sequence[Submission]) -> None:
 
 def _check_share(connection: Connection, chain: str, share: Share, added: int) -> None:
     """Raise FullError where an owner or a client has reached the limit of unproved transactions."""
-    for column, value, limit, whose in (
+    for column, value, limit, holder in (
         (submission_shares.c.owner, share.owner, MAX_OF_OWNER, "the owner of this coin"),
         (submission_shares.c.client, share.client, MAX_OF_CLIENT, "this client"),
     ):
@@ -219,7 +219,7 @@ def _check_share(connection: Connection, chain: str, share: Share, added: int) -
         stored = count(connection, submission_shares, *unsettled)
         if added and stored and stored + added > limit:
             raise FullError(
-                f"{stored:,} submitted transactions of {whose} wait, unknown to any source: at most {limit:,} may"
+                f"{stored:,} submitted transactions of {holder} wait, unknown to any source: at most {limit:,} may"
             )
 
 

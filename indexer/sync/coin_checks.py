@@ -1,5 +1,5 @@
-"""Whether the coins that submitted transactions spend are there: a proof of the coin does not show that it is unspent
-it since, and a transaction that no block can hold costs nothing."""
+"""Whether the coins that submitted transactions spend are unspent: the proof of a coin does not show that, and a
+transaction that no block can hold costs nothing."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _EVERY, _MOST = 10.0, 1_000
 
 
 class IndexLag:
-    """Remembers when the number of the newest change was what: at most 1,000 numbers, one for every 10 seconds."""
+    """The numbers of the newest change, and when each was the newest: at most 1,000, one for every 10 seconds."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

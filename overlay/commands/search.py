@@ -155,7 +155,7 @@ LONGEST_NAME = 100
 
 
 def add(commands: Commands) -> None:
-    """The command that finds."""
+    """Add `a2b search`."""
     parser = command(
         commands,
         "search",

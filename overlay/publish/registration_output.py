@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.model import EventKind
 from indexer.resolution import verdict
@@ -18,28 +18,15 @@ from parsers.cards import read as read_card
 from parsers.errors import CardError, ParseError
 from parsers.inscriptions import output_record
 
+if TYPE_CHECKING:
+    from overlay.verify import ListingSource
+
 MAX_NAME = 100
 """Characters of a name in a sentence."""
 
 
 class RegistrationError(Exception):
     """A registration that cannot be spent now, or not by this key; the message gives the reason."""
-
-
-class PublishedSource(Protocol):
-    """Where a registration is looked up: a running overlay, or the local store."""
-
-    def listing(self, id_: str, /) -> Any:
-        """The item of a listing, or the ids of the servers of a registration."""
-        ...
-
-    def proof(self, id_: str, /) -> Any:
-        """The proof of a listing."""
-        ...
-
-    def card(self, id_: str, /) -> bytes:
-        """The exact bytes of its card."""
-        ...
 
 
 class RegistrationOutput(NamedTuple):
@@ -142,7 +129,7 @@ def _quoted(name: str) -> str:
     return f"\u201c{on_one_line(name, MAX_NAME)}\u201d"
 
 
-def find(source: PublishedSource, id_: str, *, is_trusted: bool = False) -> RegistrationOutput:
+def find(source: ListingSource, id_: str, *, is_trusted: bool = False) -> RegistrationOutput:
     """The output that holds the satoshi of this registration (an id without `#`). A source that is not trusted could
     name another registration of the same key: the transactions in its proof must lead from the id to this output.
 

@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from indexer.admission.admission import MAX_BEEF_BYTES, Admission, Admissions
-from indexer.admission.refusal import NotAdmittedError
+from indexer.errors import NotAdmittedError
 from indexer.store.submissions import FullError
 from overlay.answers.schema_parts import TEXT, array_of, record
 from overlay.api.answers import body, json_answer

@@ -10,10 +10,9 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from indexer.admission.refusal import NotAdmittedError
 from indexer.admission.scripts import check_scripts
 from indexer.chains.node.payment_node import Broadcaster
-from indexer.errors import SourceError
+from indexer.errors import NotAdmittedError, SourceError
 from indexer.headers.networks import by_caip2
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.payments.carriers import bare_claim

@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from indexer.admission.admission import Admissions
-from indexer.admission.refusal import NotAdmittedError
 from indexer.chains.http_client import gather
-from indexer.errors import SourceError
+from indexer.errors import NotAdmittedError, SourceError
 from indexer.store.database import DATABASE_ERRORS
 from indexer.store.submissions import FullError
 from overlay.systems.bsv_overlay.gasp.peer import GaspPeer, RefusedNodeError

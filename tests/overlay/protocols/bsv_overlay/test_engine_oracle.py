@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from indexer.admission.admission import Admissions
-from indexer.admission.refusal import NotAdmittedError
+from indexer.errors import NotAdmittedError
 from parsers.bitcoin.beef import write
 from parsers.bitcoin.tx import read
 from tests.bitcoind import Coin, Key, pay
