@@ -22,7 +22,7 @@ from indexer.resolution.session import Origin
 from indexer.store import Store, Writer
 from indexer.store.pending import announce_submitted, replace_pending
 from indexer.sync.coin_checks import CoinChecks
-from indexer.sync.mempool_cache import MempoolCache, SpentOutpointIndex
+from indexer.sync.mempool_cache import MempoolCache, SpentOutpointIndex, memory_of
 from parsers.bitcoin import block
 from parsers.bitcoin.block import WatchedOutpoints
 from parsers.bitcoin.tx import Outpoint, Transaction, read_exactly, varint
@@ -38,8 +38,8 @@ LOOK_SECONDS, LOOK_BYTES = 2.0, 64 << 20
 """Limits of one refresh, whichever is reached first; the remaining transactions are read by the next one, so blocks do
 not wait."""
 
-KEPT_BYTES = 256 << 20
-"""Relevant transactions in memory, at most; others wait until there is room."""
+CACHED_BYTES = 256 << 20
+"""Memory of relevant transactions, at most; others wait until there is room."""
 
 RETRY_SECONDS = 10.0
 """Pause before transactions that the source did not return are requested again."""
@@ -324,7 +324,7 @@ class Mempool:
         """Cache a transaction; whether it was new and there was room."""
         if transaction.txid in self._cache:
             return False
-        if self._cache.bytes + transaction.size > KEPT_BYTES:
+        if self._cache.bytes + memory_of(transaction) > CACHED_BYTES:
             self._refuse(transaction.txid)
             return False
         self._cache.add(transaction)

@@ -13,9 +13,18 @@ from indexer.resolution.spend_order import spend_order
 from parsers.bitcoin.tx import Outpoint, Transaction
 from parsers.bitcoin.watched_outpoints import WatchedOutpoints
 
+PART_BYTES = 250
+"""Memory that a parsed input takes besides its bytes; an output takes less. A megabyte may hold 24,000 inputs."""
+
+
+def memory_of(transaction: Transaction) -> int:
+    """The bytes of memory that a parsed transaction takes, at most."""
+    return transaction.size + PART_BYTES * (len(transaction.inputs) + len(transaction.outputs))
+
 
 class MempoolCache:
-    """Transactions by txid, `bytes` in all. `stale` are the txids of those with missing or outdated events."""
+    """Transactions by txid, with `bytes` of memory in all. `stale` are the txids of those with missing or outdated
+    events."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -36,13 +45,13 @@ class MempoolCache:
     def add(self, transaction: Transaction) -> None:
         """Add a transaction."""
         self._transactions[transaction.txid] = transaction
-        self.bytes += transaction.size
+        self.bytes += memory_of(transaction)
         self.stale.add(transaction.txid)
 
     def drop(self, txid: bytes) -> Transaction:
         """Remove a transaction. Raises KeyError when it is not here."""
         transaction = self._transactions.pop(txid)
-        self.bytes -= transaction.size
+        self.bytes -= memory_of(transaction)
         self.stale.discard(txid)
         self._events.pop(txid, None)
         self._gone.add(txid)

@@ -11,6 +11,7 @@ from indexer.model import EventKind, Status
 from indexer.state_hash import state_hash
 from indexer.store import Change, RegistrationHistory
 from indexer.sync import mempool
+from indexer.sync.mempool_cache import memory_of
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import agent
 from tests.indexing import Indexing, unconfirmed_ids
@@ -313,7 +314,7 @@ async def test_there_is_room_again_when_something_leaves(
 ) -> None:
     monkeypatch.setattr(mempool, "RETRY_SECONDS", 0.0)
     one, other = (registry.kit.inscribe(agent(name)) for name in ("One", "Two"))
-    monkeypatch.setattr(mempool, "KEPT_BYTES", registry.kit.tx(one).size + 1)
+    monkeypatch.setattr(mempool, "CACHED_BYTES", memory_of(registry.kit.tx(one)) + 1)
     registry.announce(one)
     await registry.look()
     registry.announce(other)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
 from indexer.model import BlockFacts
-from indexer.sync.mempool_cache import MempoolCache
+from indexer.sync.mempool_cache import MempoolCache, memory_of
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, read, serialise
 from tests.facts import born, ref, state
 
@@ -43,3 +44,17 @@ def test_registrations_of_a_parent_are_looked_up_once_for_all_inputs_of_its_chil
     CountedOutpoint.comparisons = 0
     cache.registrations()
     assert CountedOutpoint.comparisons < 10 * MANY
+
+
+def test_the_memory_of_a_parsed_transaction_is_not_underestimated() -> None:
+    inputs = tuple(TxInput(Outpoint(number.to_bytes(32), number), b"", 7 * number) for number in range(2_000))
+    outputs = tuple(TxOutput(1_000 + number, b"%d" % number) for number in range(2_000))
+    for raw in (serialise(inputs, outputs[:1]), serialise(inputs[:1], outputs)):
+        tracemalloc.start()
+        try:
+            transaction = read(raw)
+            taken, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert taken / 2 < memory_of(transaction)
+        assert memory_of(transaction) < 4 * taken
