@@ -13,7 +13,8 @@ from parsers.bitcoin.tx import Outpoint
 
 MAX_BYTES = 4 << 20
 MAX_COINS = 10_000
-_SUPPLY = 21_000_000 * 100_000_000
+SUPPLY = 21_000_000 * 100_000_000
+"""Satoshis that there can be."""
 
 _NO_ADDRESS = -5
 """Error code of a node for an invalid address on its network (RPC_INVALID_ADDRESS_OR_KEY)."""
@@ -97,7 +98,7 @@ def _coin(entry: Any, name: str) -> Coin:
         outpoint = Outpoint.parse(text)
     except ValueError as error:
         raise CoinsError(f"{name}: {error}") from None
-    if type(satoshis) is not int or not 0 <= satoshis <= _SUPPLY:
+    if type(satoshis) is not int or not 0 <= satoshis <= SUPPLY:
         raise CoinsError(f"{name}: satoshis is {str(satoshis)[:40]!a}, and must be a whole number")
     try:
         beef = bytes.fromhex(str(entry["beef"])) if "beef" in entry else None

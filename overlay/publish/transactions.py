@@ -150,15 +150,18 @@ def sign(draft: Draft, key: PublisherKey) -> Draft:
 
 
 def beef_of(draft: Draft) -> bytes | None:
-    """The BEEF (V1) of a signed transaction, None where that of a coin is unknown. Raises ParseError for an invalid
+    """The BEEF (V1) of a signed transaction, None where that of a coin is unknown. Raises CoinsError for an invalid
     BEEF of a coin, or one that does not contain the coin."""
     members: dict[bytes, tuple[bytes, MerklePath | None]] = {}
     for coin in draft.coins:
         if coin.beef is None:
             return None
-        ancestors = beef.read(coin.beef)
+        try:
+            ancestors = beef.read(coin.beef)
+        except ParseError as error:
+            raise CoinsError(f"the BEEF of {coin.outpoint} cannot be read: {error}") from None
         if ancestors.member(coin.outpoint.txid) is None:
-            raise ParseError(f"the BEEF of {coin.outpoint} does not contain its transaction")
+            raise CoinsError(f"the BEEF of {coin.outpoint} does not contain its transaction")
         for member in ancestors.members:
             if member.raw is None:
                 return None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from overlay.publish import scripts
-from overlay.publish.coins import Coin, CoinsError
+from overlay.publish.coins import SUPPLY, Coin, CoinsError
 from overlay.publish.registration_output import RegistrationError, RegistrationOutput
 from overlay.publish.transactions import DEFAULT_FEE_RATE, UNLOCKING_BYTES, Draft, fee_of, fund
 from parsers.bitcoin.address import key_hash, lock
@@ -115,7 +115,7 @@ def read_draft(value: Any) -> Draft:
         raise CoinsError("the file holds no unsigned transaction with the outputs that it spends") from None
     if not coins or [coin.outpoint for coin in coins] != [tx_input.prevout for tx_input in tx.inputs]:
         raise CoinsError("the inputs of the file are not those of its transaction")
-    if any(type(coin.satoshis) is not int or coin.satoshis < 0 for coin in coins):
+    if any(type(coin.satoshis) is not int or not 0 <= coin.satoshis <= SUPPLY for coin in coins):
         raise CoinsError("the inputs of the file have no satoshis")
     draft = Draft.of(tx, coins)
     if draft.fee < 0:

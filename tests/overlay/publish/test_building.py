@@ -188,6 +188,15 @@ def test_beef_is_joined_from_that_of_the_coins() -> None:
     assert transactions.beef_of(parent) is None
 
 
+def test_an_invalid_beef_of_a_coin_is_refused_with_its_outpoint() -> None:
+    stranger = transactions.sign(transactions.fund([], [coin(2, 9_000)], KEY.script, merge=True), KEY)
+    for data, why in ((b"no beef", "cannot be read"), (beef.write([(stranger.raw, None)]), "does not contain")):
+        paying = coin(1, 9_000)._replace(beef=data)
+        signed = transactions.sign(transactions.fund([], [paying], KEY.script, merge=True), KEY)
+        with pytest.raises(CoinsError, match=f"the BEEF of .* {why}"):
+            transactions.beef_of(signed)
+
+
 # -- scripts
 
 

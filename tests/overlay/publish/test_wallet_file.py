@@ -87,6 +87,7 @@ def test_without_coins_the_output_and_its_cost_are_known() -> None:
         (lambda file: file["inputs"].clear(), "are not those of its transaction"),
         (lambda file: file["inputs"][0].update(outpoint=f"{'00' * 32}_0"), "are not those of its transaction"),
         (lambda file: file["inputs"][0].update(satoshis="1"), "have no satoshis"),
+        (lambda file: file["inputs"][0].update(satoshis=2**64), "have no satoshis"),
         (lambda file: file["inputs"][0].update(satoshis=1), "satoshis more than the inputs"),
     ],
 )
