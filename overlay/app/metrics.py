@@ -117,7 +117,8 @@ class _Everything(Collector):
             stored = []
         yield GaugeMetricFamily("a2b_database_up", "1 while the database answers.", float(bool(stored)))
         yield from stored
-        yield _counted("a2b_fetches", "Fetches since the start, by outcome.", "outcome", services.fetched())
+        fetches = dict(sorted(services.fetched().items()))
+        yield _by_label("a2b_fetches", "Fetches since the start, by outcome.", "outcome", fetches, CounterMetricFamily)
         yield from _ingested(services.ingested())
         yield from _jobs(services.jobs())
         yield from _http(services.counters, self._paths)
@@ -203,15 +204,11 @@ def _jobs(statuses: Iterable[JobStatus]) -> Iterator[Metric]:
     yield from (runs, times, planned, failures)
 
 
-def _counted(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=[label])
-    for value, count in sorted(values.items()):
-        family.add_metric([value], count)
-    return family
-
-
-def _by_label(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=[label])
+def _by_label(
+    name: str, text: str, label: str, values: Mapping[str, float],
+    kind: type[CounterMetricFamily | GaugeMetricFamily] = GaugeMetricFamily,
+) -> Metric:  # fmt: skip
+    family = kind(name, text, labels=[label])
     for value, count in values.items():
         family.add_metric([value], count)
     return family
@@ -231,10 +228,8 @@ def _chains(rows: Sequence[Mapping[str, Any]], refused: Mapping[str, int]) -> It
             state.add_metric([row["name"], word], float(row["state"] == word))
         if row.get("reorgs") is not None:
             reorgs.add_metric([row["name"]], row["reorgs"])
-    blocks = CounterMetricFamily("a2b_chain_refused_blocks", "Blocks refused since the start.", labels=["chain"])
-    for chain, count in refused.items():
-        blocks.add_metric([chain], count)
-    yield from (state, reorgs, blocks)
+    text = "Blocks refused since the start."
+    yield from (state, reorgs, _by_label("a2b_chain_refused_blocks", text, "chain", refused, CounterMetricFamily))
 
 
 def _http(counters: Counters, paths: Sequence[str]) -> Iterator[Metric]:
@@ -245,18 +240,15 @@ def _http(counters: Counters, paths: Sequence[str]) -> Iterator[Metric]:
         path = paths[latency.route] if latency.route < len(paths) else "other"
         times.add_metric([path, str(latency.status or "other")], list(_buckets(latency.counts)), latency.seconds)
     yield times
-    refused = CounterMetricFamily("a2b_http_rate_limited", "Requests refused by a rate limit.", labels=["limit"])
-    for name, number in REFUSED.items():
-        refused.add_metric([name], counters.gauge(number))
-    yield refused
+    refused = {name: counters.gauge(number) for name, number in REFUSED.items()}
+    text = "Requests refused by a rate limit."
+    yield _by_label("a2b_http_rate_limited", text, "limit", refused, CounterMetricFamily)
     yield GaugeMetricFamily("a2b_streams", "Readers of the change feed that are connected.", counters.gauge(STREAMS))
 
 
 def _lines(counters: Counters) -> Metric:
-    lines = CounterMetricFamily("a2b_log_lines", "Lines logged since the start, by level.", labels=["level"])
-    for level, number in (("warning", WARNINGS), ("error", ERRORS)):
-        lines.add_metric([level], counters.gauge(number))
-    return lines
+    lines = {"warning": counters.gauge(WARNINGS), "error": counters.gauge(ERRORS)}
+    return _by_label("a2b_log_lines", "Lines logged since the start, by level.", "level", lines, CounterMetricFamily)
 
 
 def _database_faults(counters: Counters) -> Metric:

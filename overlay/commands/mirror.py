@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from indexer.retries import Backoff
@@ -45,21 +46,13 @@ def mirror(args: Namespace) -> int:
     from indexer.store.source_store import SourceStore
     from overlay.app.storage import open_database
 
-    settings = settings_of(args)
-    engine = open_database(settings)
-    try:
-        writer = Writer(engine)
-        try:
+    with closing(Store(open_database(settings_of(args)))) as store:
+        with closing(Writer(store.engine)) as writer:
             chain = create(args.name, f"overlay:{args.url}?network={args.network}", SourceStore(writer))
-            store = Store(engine)
             if store.blocks.newest(args.name) is not None and not store.is_partial(args.name):
                 raise UsageError(f"the database reads {args.name} from a node: mirror into another one (--data FOLDER)")
             asyncio.run(_read(chain, store, writer))
-        finally:
-            writer.close()
         return _compare(args, store)
-    finally:
-        engine.dispose()
 
 
 async def _read(chain: Chain, store: Store, writer: Writer) -> None:

@@ -100,6 +100,7 @@ def _add_targets(parser: ArgumentParser) -> None:
 def inscribe(args: Namespace) -> int:
     """Register, or update."""
     from overlay.publish import scripts
+    from overlay.publish.coins import largest_first
     from overlay.publish.transactions import with_sigma
     from parsers.cards import Kind
 
@@ -127,7 +128,7 @@ def inscribe(args: Namespace) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from None
     if args.sigma:
-        script = with_sigma(script, first or _first(coins), key)
+        script = with_sigma(script, first or largest_first(coins)[0], key)
     return _finish(args, key, [(1, script)], coins, registration, checked, args.update or "")
 
 
@@ -346,12 +347,6 @@ def _usable_coins(args: Namespace, key: PublisherKey) -> list[Coin]:
     if args.node:
         return asyncio.run(from_node(args.node, key.address))
     raise UsageError(f"give --coins FILE, or --node URL of a node with a wallet that watches {key.address}")
-
-
-def _first(coins: Sequence[Coin]) -> Coin:
-    from overlay.publish.coins import largest_first
-
-    return largest_first(coins)[0]
 
 
 def _registration(args: Namespace, id_: str) -> RegistrationOutput:

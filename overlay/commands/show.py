@@ -75,11 +75,9 @@ def _indexed(settings: Settings, id_: str) -> bytes | None:
         engine = open_index(settings, create=False)
     except MissingError:
         return None
-    try:
+    with closing(engine):
         wait_until_compiled()
         return engine.get(id_)
-    finally:
-        engine.close()
 
 
 def _revisions(settings: Settings, id_: str) -> dict[str, Any]:

@@ -71,17 +71,12 @@ def import_(args: Namespace) -> int:
 
     if not args.file.is_file():
         raise UsageError(f"{args.file} is not there, or not a regular file")
-    configured = settings_of(args)
-    engine = open_database(configured, importing=True)
-    try:
-        writer = Writer(engine)
-        try:
-            with progress_of("importing", "blocks") as progress:
-                report = import_snapshot(read_lines(args.file), Store(engine), writer, progress, trust=args.trust)
-        finally:
-            writer.close()
-    finally:
-        engine.dispose()
+    with (
+        closing(Store(open_database(settings_of(args), importing=True))) as store,
+        closing(Writer(store.engine)) as writer,
+        progress_of("importing", "blocks") as progress,
+    ):
+        report = import_snapshot(read_lines(args.file), store, writer, progress, trust=args.trust)
     say(f"imported {report.blocks:,} blocks, {report.events:,} events and {report.proofs:,} proofs")
     for chain in report.chains:
         _show(chain, trusted=args.trust)

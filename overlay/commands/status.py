@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
@@ -44,22 +44,17 @@ def _local(settings: Settings, *, recompute: bool) -> dict[str, Any]:
     from overlay.app.status_service import StatusService
     from overlay.app.storage import MissingError, open_index, open_store
 
-    with closing(open_store(settings, create=False)) as store:
-        try:
-            engine = open_index(settings, create=False)
-        except MissingError:
-            engine = None
-        try:
-            service = StatusService(settings, store, engine, version())
-            for name in service.progress:
-                if recompute:
-                    service.recompute_state_hash(name)
-                else:
-                    service.update_state_hash(name)
-            return service.status()
-        finally:
-            if engine is not None:
-                engine.close()
+    with closing(open_store(settings, create=False)) as store, ExitStack() as opened:
+        engine = None
+        with suppress(MissingError):
+            engine = opened.enter_context(closing(open_index(settings, create=False)))
+        service = StatusService(settings, store, engine, version())
+        for name in service.progress:
+            if recompute:
+                service.recompute_state_hash(name)
+            else:
+                service.update_state_hash(name)
+        return service.status()
 
 
 def show_status(answer: Mapping[str, Any]) -> None:
