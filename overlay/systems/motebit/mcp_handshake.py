@@ -15,6 +15,7 @@ from indexer.fetcher.schedule import Priority
 from indexer.store import Writer, visits
 from indexer.store.checks import CheckKind
 from indexer.store.motebit_endpoints import EndpointKey, HandshakeOutcome
+from overlay.text.event_stream import event_data
 from parsers.claims.canonical_json import MAX_BYTES, DocumentError, read
 from parsers.claims.motebit.tool_manifest import IDENTITY_TOOL, MAX_TOOLS, ToolManifest, named_key, tool_manifest
 
@@ -128,17 +129,8 @@ def _is_header(text: str) -> bool:
 def _result(body: bytes, number: int, *, is_stream: bool) -> dict[str, Any] | None:
     """The result of a request in the answer to it, or in the first `MAX_EVENTS` events of that. Raises
     DocumentError."""
-    for document in _events(body)[:MAX_EVENTS] if is_stream else [body]:
+    for document in event_data(body)[:MAX_EVENTS] if is_stream else [body]:
         message = read(document)
         if isinstance(message, dict) and message.get("id") == number and isinstance(message.get("result"), dict):
             return dict(message["result"])
     return None
-
-
-def _events(body: bytes) -> list[bytes]:
-    """The data of the events in a stream (WHATWG HTML §9.2), those without data left out."""
-    events = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n\n")
-    lines = [
-        [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")] for event in events
-    ]
-    return [b"\n".join(data) for data in lines if any(data)]

@@ -17,6 +17,7 @@ from overlay.systems.payments.carriers import PaidCall, task_id
 from overlay.systems.payments.checking import PaymentSources
 from overlay.systems.payments.store_records import StoredPayment, TaskState
 from overlay.text.compact_json import encode
+from overlay.text.event_stream import event_data
 from parsers.cards.money import plain
 from parsers.cards.offers import Offer
 from parsers.claims.amount_due import PaymentRefusedError, due, satoshis
@@ -186,10 +187,8 @@ def _messages(body: bytes) -> Iterator[Any]:
     if body.lstrip()[:1] == b"{":
         yield from _json(body)
         return
-    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
-        lines = event.split(b"\n")
-        data = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]
-        yield from _json(b"\n".join(data))
+    for data in event_data(body):
+        yield from _json(data)
 
 
 def _json(text: bytes) -> Iterator[Any]:

@@ -13,6 +13,8 @@ import pytest
 
 from indexer.errors import SourceUnavailableError
 from overlay.systems.payments.asgi_gate import AsgiGate
+from overlay.systems.payments.carriers import PaidCall
+from overlay.systems.payments.gate_answers import GateAnswer, is_failed
 from overlay.systems.payments.settlement import GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS
 from overlay.systems.payments.store_records import TaskState
 from tests.overlay.payments.crashing import Crash
@@ -186,3 +188,10 @@ async def test_a_stream_that_ends_well_gives_its_last_part_again(server: PaidSer
     server.time += 2 * 86_400
     await server.gate.maintain()
     assert refusal(await server.call(claim_of(stream.tx), A2B_Task=TASK)) == (402, -32032, "answer-gone")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_failed_work_is_seen_in_a_stream_with_any_ends_of_lines(end: str) -> None:
+    body = (PARTS[0] + CANCELED).decode().replace("\n", end).encode()
+    assert is_failed(GateAnswer(200, (), body), PaidCall(rpc=[1]))
+    assert not is_failed(GateAnswer(200, (), body.replace(b"canceled", b"completed")), PaidCall(rpc=[1]))
