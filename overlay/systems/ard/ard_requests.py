@@ -97,7 +97,7 @@ class Constraints(NamedTuple):
 def constraints(
     filters: Mapping[str, str | Sequence[str]], publisher: str, chains: Mapping[str, str], where: str
 ) -> Constraints:
-    """A filter's constraints: any of the values of a field, all fields. `own` is the publisher of all entries, `chains`
+    """A filter's constraints: any of the values of a field, all fields. `publisher` is that of all entries, `chains`
     are the configured ones with their CAIP-2 ids. Raises BadRequestError for a field that is not supported."""
     pairs: Pairs = []
     unsupported = [path for path in filters if path not in _FILTERS]

@@ -136,15 +136,17 @@ def _anchor(topic: str, anchor: TopicAnchor) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _admitted(store: ListingRepository, topic: str, chain: tuple[str, str], asks: AdmittedQuestion) -> dict[str, Any]:
-    height, end = asks.blockHeight, asks.offset + MAX_ADMITTED
-    of_block = store.topic.anchors.admitted(chain[0], height, asks.offset, MAX_ADMITTED)
+def _admitted(
+    store: ListingRepository, topic: str, chain: tuple[str, str], question: AdmittedQuestion
+) -> dict[str, Any]:
+    height, end = question.blockHeight, question.offset + MAX_ADMITTED
+    of_block = store.topic.anchors.admitted(chain[0], height, question.offset, MAX_ADMITTED)
     if of_block is None:
         raise bad_request(
             "unknown-block", f"there is no block at height {height} yet, or it was not read", pointer="/blockHeight"
         )
     block_hash = _hex(of_block.block_hash)
-    if asks.blockHash not in (None, block_hash):
+    if question.blockHash not in (None, block_hash):
         raise bad_request("another-block", f"the block at height {height} is {block_hash} here", pointer="/blockHash")
     answer: dict[str, Any] = {
         "topic": topic, "blockHeight": height, "blockHash": block_hash, "admittedCount": of_block.count,
@@ -155,25 +157,25 @@ def _admitted(store: ListingRepository, topic: str, chain: tuple[str, str], asks
     return answer | ({"nextOffset": end} if end < of_block.count else {})
 
 
-def _path(store: ListingRepository, topic: str, chain: tuple[str, str], asks: PathQuestion) -> dict[str, Any]:
-    txids = [_bytes(txid) for txid in dict.fromkeys(asks.txids)]
-    stored = store.topic.merkle_paths(chain[0], asks.blockHeight, txids)
+def _path(store: ListingRepository, topic: str, chain: tuple[str, str], question: PathQuestion) -> dict[str, Any]:
+    txids = [_bytes(txid) for txid in dict.fromkeys(question.txids)]
+    stored = store.topic.merkle_paths(chain[0], question.blockHeight, txids)
     missing = next((txid for txid in txids if txid not in stored), None)
     if missing is not None:
-        detail = f"there is no merkle path of {_hex(missing)} at height {asks.blockHeight} here"
+        detail = f"there is no merkle path of {_hex(missing)} at height {question.blockHeight} here"
         raise bad_request("not-proved", detail, pointer="/txids")
     try:
         path = bump.combine([bump.read(stored[txid]) for txid in txids])
     except ParseError as error:
         raise bad_request("not-proved", f"the paths cannot be combined: {error}", pointer="/txids") from None
     return {
-        "topic": topic, "blockHeight": asks.blockHeight, "txids": [_hex(txid) for txid in txids],
+        "topic": topic, "blockHeight": question.blockHeight, "txids": [_hex(txid) for txid in txids],
         "merklePath": path.to_bytes().hex(),
     }  # fmt: skip
 
 
-def _delivered(store: ListingRepository, chain: tuple[str, str], asks: RawQuestion) -> dict[str, Any]:
-    txids = [_bytes(txid) for txid in dict.fromkeys(asks.txids)]
+def _delivered(store: ListingRepository, chain: tuple[str, str], question: RawQuestion) -> dict[str, Any]:
+    txids = [_bytes(txid) for txid in dict.fromkeys(question.txids)]
     raws = {txid: proof.raw for txid, proof in store.topic.mined(chain[0], txids, MAX_RAW_BYTES).items()}
     room = MAX_RAW_BYTES - sum(map(len, raws.values()))
     for txid in [txid for txid in txids if txid not in raws][:MAX_PARENTS]:

@@ -179,7 +179,7 @@ def _text(text: str, longest: int | None = None) -> str:
 
 
 class FeedEntry(NamedTuple):
-    """What both formats say of a listing."""
+    """The members of a listing in both formats."""
 
     id: str
     title: str

@@ -1,5 +1,5 @@
 """The Model Context Protocol at `/mcp`: streamable HTTP without sessions and streams, in every version that the
-official package has. Any origin may ask: answers are public, and a call of a tool changes nothing."""
+official package has. Requests of any origin are answered: answers are public, and a call of a tool changes nothing."""
 
 from __future__ import annotations
 

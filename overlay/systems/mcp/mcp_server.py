@@ -41,8 +41,8 @@ def server(
     source: Callable[[Any], ToolSource],
     is_visible: Callable[[Any, RegistryTool], bool] = lambda _context, _tool: True,
 ) -> Server[Any]:
-    """A server of the tools. `source` gives what they ask, and `is_visible` whether a tool is listed, both of the
-    context of a request."""
+    """A server of the tools. For the context of a request `source` gives the registry to query, and `is_visible`
+    whether a tool is listed."""
 
     async def list_tools(context: Any, _params: PaginatedRequestParams | None) -> ListToolsResult:
         pairs = zip(TOOLS, _LISTED, strict=True)

@@ -1,4 +1,4 @@
-"""A running overlay as the tools of a local MCP server ask it. `verify` checks here, without trusting that overlay."""
+"""A running overlay, queried by the tools of a local MCP server. `verify` checks here, without trusting it."""
 
 from __future__ import annotations
 

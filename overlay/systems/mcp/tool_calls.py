@@ -1,4 +1,4 @@
-"""Calls of the tools: arguments are checked, the registry is queried, and a refusal says what would be right."""
+"""Calls of the tools: arguments are checked, the registry is queried, and a refusal describes a valid call."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Pairs = Sequence[tuple[str, str]]
 
 
 class ToolRefusedError(Exception):
-    """A call that the registry refuses; the message says why."""
+    """A call that the registry refuses; the message gives the reason."""
 
 
 class ToolSource(Protocol):
-    """What the tools ask. Methods raise ToolRefusedError, ProblemError or ListingNotFoundError for what cannot be
-    answered."""
+    """The registry that the tools query. Methods raise ToolRefusedError, ProblemError or ListingNotFoundError for what
+    cannot be answered."""
 
     async def search(self, pairs: Pairs, /) -> Mapping[str, Any]:
         """A page: at least `items`, `total`, `totalRelation` and `nextCursor` of the schema `Page`."""

@@ -73,7 +73,7 @@ def _skills(item: dict[str, Any]) -> list[str]:
 def best(base: str, items: Sequence[dict[str, Any]], relay: str) -> list[dict[str, Any]]:
     """The row that counts among listings of one identity (the oldest first), None without any. An identity verified by
     its host counts first, then an id derived from its key, then any other statement."""
-    return [agent(base, min(items, key=_doubt), relay)] if items else []
+    return [agent(base, min(items, key=_proof_order), relay)] if items else []
 
 
 def resolution(base: str, motebit_id: str, rows: Sequence[dict[str, Any]], relay: str) -> dict[str, Any]:
@@ -92,7 +92,8 @@ def resolution(base: str, motebit_id: str, rows: Sequence[dict[str, Any]], relay
     } | {name: rows[0][name] for name in ("capabilities", "public_key", "endpoint_url", "identity", "listing")}
 
 
-def _doubt(item: dict[str, Any]) -> int:
+def _proof_order(item: dict[str, Any]) -> int:
+    """0 for the best proof of an identity."""
     identity = item["motebit"]
     if identity["verified"]:
         return 0

@@ -62,7 +62,7 @@ class MotebitVerifier:
             return _failed(refused.refusal.code)
 
     async def fail(self, host: str, reason: str, now: int) -> int:
-        """Store that asking failed. Raises StoreError."""
+        """Store that the fetch failed. Raises StoreError."""
         return await self._store(host, _failed(reason), now)
 
     async def _store(self, host: str, outcome: IdentityOutcome, now: int) -> int:

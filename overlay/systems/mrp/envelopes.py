@@ -157,8 +157,8 @@ def reply(request: Any, sender: str, msg_type: str, payload: dict[str, Any], now
     """The envelope that answers `request`, a JSON value of any shape. A repeated `idempotency_key` of one sender is
     answered with the same `msg_id`, unless its payload is another one."""
     members: dict[str, Any] = request if isinstance(request, dict) else {}
-    asker = members.get("sender")
-    receiver, key = _text(asker.get("id") if isinstance(asker, dict) else None, 3), members.get("idempotency_key")
+    party, key = members.get("sender"), members.get("idempotency_key")
+    receiver = _text(party.get("id") if isinstance(party, dict) else None, 3)
     version = _VERSION.fullmatch(_text(members.get("mrp_version"), 1))
     minor = min(int(version[2]), MINOR) if version and int(version[1]) == MAJOR else MINOR
     is_keyed = isinstance(key, str) and bool(key)

@@ -65,7 +65,7 @@ class IssuerKeys:
         try:
             entry = _CachedKeys(mrp_keys(read(await self._visits.get(url))), "", now, now)
         except (FetchError, DocumentError) as refused:
-            # whoever names another key of an issuer has it asked again, and must not void what it published
+            # any client can name a key that is not published: the fetch that this causes must not void the others
             is_good = stored is not None and stored.keys and now - stored.fetched_at < CACHE_SECONDS
             entry = stored._replace(tried_at=now) if stored and is_good else _CachedKeys({}, str(refused), now, now)
         self._cache[url] = entry

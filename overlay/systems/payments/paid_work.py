@@ -123,7 +123,7 @@ class PaidWork:
             chain = self._sources.chains[claim.currency]
             txid = transaction_of(claim, chain).txid
         except (PaymentRefusedError, KeyError):
-            return None  # why, is said when the claim is verified
+            return None  # the claim is refused with its reason when it is verified
         stored = self._store.payment(chain_name(chain), txid)
         return None if stored is None or stored.state in GIVEN_BACK else stored
 
