@@ -81,10 +81,10 @@ class EventStream(web.StreamResponse):
     async def send(self, request: web.Request) -> None:
         """Send until the reader leaves or the server shuts down. Any error ends the stream; the reader reconnects."""
         with self._broadcaster.open_stream(self._client):
-            await self.prepare(request)
-            if request.method == hdrs.METH_HEAD:
-                return
             try:
+                await self.prepare(request)
+                if request.method == hdrs.METH_HEAD:
+                    return
                 await self._send(_GREETING)
                 while not self._broadcaster.closed and request.transport is not None:
                     await self._step()

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, NoReturn
 
 import pytest
-from aiohttp import ClientSession, ClientTimeout
+from aiohttp import ClientConnectionResetError, ClientSession, ClientTimeout
+from aiohttp.test_utils import make_mocked_request
 
 from indexer.retries import Backoff
 from indexer.store import StoreUnavailableError
@@ -352,6 +353,14 @@ async def test_an_unavailable_database_is_logged_once(
     answers = [record for record in caplog.records if record.name == "overlay.app.supervision"]
     assert [(item.levelname, item.exc_info) for item in answers] == [("WARNING", None)]
     assert "waiting for the database: the server is gone" in answers[0].getMessage()
+
+
+async def test_a_reader_that_leaves_before_the_headers_is_no_error(outbox: Outbox) -> None:
+    request = make_mocked_request("GET", "/v1/stream")
+    request._payload_writer.write_headers.side_effect = ClientConnectionResetError("closing")  # type: ignore[attr-defined]
+    broadcaster = ChangeBroadcaster(outbox, ChangeNotifier(), Counters())
+    await changes_api.EventStream(outbox, broadcaster, "192.0.2.1", None, 0).send(request)
+    assert outbox.requests == 0
 
 
 async def test_a_database_that_was_restored_meanwhile_resets_its_readers(
