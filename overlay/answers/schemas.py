@@ -9,7 +9,7 @@ import msgspec
 
 from overlay.answers import history, items, pages, payments, publishing, registry_status, verdicts
 from overlay.answers.record import Amount
-from overlay.answers.schema_parts import REFERENCE, TEXT, Schema, array_of, record, ref
+from overlay.answers.schema_parts import REFERENCE, Schema, array_of, ref
 
 MODELS: dict[str, Any] = {
     "Item": items.Item,
@@ -133,8 +133,12 @@ SCHEMAS: dict[str, Schema] = _generated()
 """The schemas by their names."""
 
 SCHEMAS["Preview"]["properties"] = subset("Item", CARD_MEMBERS) | SCHEMAS["Preview"]["properties"]
-_CHOSEN = record({"id": TEXT}, description="With `fields`: the members of an item that were named.")
-SCHEMAS["Page"]["properties"]["items"] = array_of({"anyOf": [ref("Item"), _CHOSEN]})
+SCHEMAS["ItemMembers"] = {
+    **SCHEMAS["Item"],
+    "description": "With `fields`: the id, and the members of an item that were named.",
+    "required": ["id"],
+}
+SCHEMAS["Page"]["properties"]["items"] = array_of({"anyOf": [ref("Item"), ref("ItemMembers")]})
 SCHEMAS |= {
     "Listing": {"anyOf": [ref("Item"), ref("ConfigServers")]},
     "ListingOrIds": {"anyOf": [ref("Listing"), ref("ListingIds")]},

@@ -54,7 +54,11 @@ def test_a_renamed_heading_has_its_former_anchor_too(name: str, former: str) -> 
 
 def test_cells_name_their_column_for_narrow_screens() -> None:
     page = rendered("# Title\n\n| a `b` | c |\n|---|---|\n| 1 | 2 |\n\ntext\n\n| d |\n|---|\n| 3 |\n")
-    assert re.findall(r'<td role="cell" data-label="([^"]*)">(.)</td>', page.body) == [("a b", "1"), ("c", "2"), ("d", "3")]
+    assert re.findall(r'<td role="cell" data-label="([^"]*)">(.)</td>', page.body) == [
+        ("a b", "1"),
+        ("c", "2"),
+        ("d", "3"),
+    ]
     assert page.body.count('<table role="table" class="stack">') == 2
 
 
