@@ -211,3 +211,14 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
 def test_every_system_is_in_the_table_of_systems() -> None:
     table = (ROOT / "docs" / "going-public.md").read_text().partition("## Systems")[2].partition("\n## ")[0]
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(NAMES)
+
+
+def test_every_alert_has_a_row_that_says_what_to_do() -> None:
+    table = (
+        (ROOT / "docs" / "going-public.md")
+        .read_text()
+        .partition("What to do when one fires:")[2]
+        .partition("\n\nLogs")[0]
+    )
+    rows = [line.split(" | ")[0] for line in table.splitlines() if line.startswith("| `")]
+    assert re.findall(r"`(\w+)`", "".join(rows)) == [rule["alert"] for rule in RULES]
