@@ -48,6 +48,12 @@ FETCHED_BYTES = 128 << 10
 AT_ONCE, AT_ONCE_BYTES = 32, 4 << 20
 """Registrations whose documents are made together where the cards of a portion have at most so many bytes."""
 
+PORTION = 1_000
+"""Registrations whose documents are in memory together."""
+
+Portion = tuple[list[str], Iterator[Document]]
+"""Registrations and all their documents."""
+
 STILL = 2**63 - 1
 """`until_height` of a confirmed state without a later block, when another document holds the current state: one with
 a pending revision or a fetched card."""
@@ -65,30 +71,41 @@ class DocumentReader:
     def documents(self, registrations: Iterable[str]) -> Iterator[Document]:
         """The documents of these registrations and pointers: one for each listing and range of heights, and one for an
         unconfirmed state or a fetched card."""
-        return chain.from_iterable(documents for _, documents in self.portions(registrations))
+        portions = chain.from_iterable(portions for _, portions in self.commits(registrations))
+        return chain.from_iterable(documents for _, documents in portions)
 
-    def portions(self, registrations: Iterable[str]) -> Iterator[tuple[list[str], Iterator[Document]]]:
-        """These registrations in order, as many at once as have about CARD_BYTES of cards and items, with their
-        documents, which are read before the next portion."""
+    def commits(
+        self, registrations: Iterable[str], most: int = PORTION
+    ) -> Iterator[tuple[list[str], Iterable[Portion]]]:
+        """These registrations in order, as many at once as have about CARD_BYTES of cards and items, in portions of
+        `most` with their documents, which are read before the next portion."""
         for ids, records in self._store.history.portions(registrations):
             histories = {id_: list(by_chain(records[id_])) if id_ in records else [] for id_ in ids}
             named = {id_: [cards_to_read(history) for history in histories[id_]] for id_ in ids}
             sizes = self._store.content.card_sizes(chain.from_iterable(chain.from_iterable(named.values())))
+            fit = {id_: [fitting(cards, sizes) for cards in named[id_]] for id_ in ids}
+
+            def portions(some: list[str]) -> Iterator[Portion]:
+                for start in range(0, len(some), most):
+                    few = some[start : start + most]
+                    digests = set(chain.from_iterable(chain.from_iterable(map(fit.__getitem__, few))))  # noqa: B023
+                    yield few, self._of_portion(few, records, digests, histories)  # noqa: B023
+
             some: list[str] = []
-            digests: set[bytes] = set()
+            counted: set[bytes] = set()
             size = 0
             for id_ in ids:
                 some.append(id_)
                 size += 0 if is_outpoint(id_) else FETCHED_BYTES
-                for history, of_history in zip(histories[id_], named[id_], strict=True):
-                    new = fitting(of_history, sizes) - digests
-                    digests |= new
+                for history, cards in zip(histories[id_], fit[id_], strict=True):
+                    new = cards - counted
+                    counted |= new
                     size += max(sum(sizes.get(card, 0) for card in new), _item_bytes(history, sizes))
                 if size >= CARD_BYTES:
-                    yield some, self._of_portion(some, records, digests, histories)
-                    some, digests, size = [], set(), 0
+                    yield some, portions(some)
+                    some, counted, size = [], set(), 0
             if some:
-                yield some, self._of_portion(some, records, digests, histories)
+                yield some, portions(some)
 
     def _of_portion(
         self, ids: Sequence[str], records: Revisions, digests: Iterable[bytes],

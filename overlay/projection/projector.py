@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import chain, islice
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
@@ -23,17 +24,28 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BATCH = 1_000
-"""Changes or registrations written to the index in one commit."""
-
-FILL, FILL_BYTES = 8, 64 << 20
-"""Batches, and bytes of items, that are written to a new index in one commit: large segments are merged less often."""
+BATCH, MOST_BATCHES = 1_000, 8
+"""Changes or registrations whose documents are in memory together, and such batches in one commit: their words are
+analysed once, and large segments are merged less often. A commit has about CARD_BYTES of cards at most."""
 
 LOG_SECONDS = 5.0
 """Between two log lines about a rebuild."""
 
 REPLICA_SECONDS = 0.1
 """Between two looks at a replica that lags behind the index."""
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Run without Python's collector of cyclic garbage, which would go through all documents of a commit again and
+    again (a seventh of the processor time) and find none: they are freed when the commit ends."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class IndexProjector:
@@ -68,9 +80,9 @@ class IndexProjector:
     def step(self, progress: Callable[[int], None] = lambda _: None) -> int:
         """Project the next batch of changes; the number of changes, 0 when the index is up to date.
 
-        An index of another database, or one that cannot be read, is rebuilt in this call: `progress` receives the
-        number of registrations written after each batch, and may raise to stop. Raises BusyError while another process
-        feeds the index and has not finished.
+        An index of another database, or one that cannot be read, is rebuilt in this call. `progress` receives a number
+        of registrations after each batch, and may raise to stop. Raises BusyError while another process feeds the index
+        and has not finished.
         """
         index, outbox = self._engine.position(), self._store.outbox.position()
         if index is not None and is_ahead(self._store, index, outbox):
@@ -97,7 +109,7 @@ class IndexProjector:
     def _project(self, progress: Callable[[int], None]) -> int:
         position = self._position()
         if position is not None and continues(position, self._store.outbox.position()):
-            return self.project_after(position)
+            return self.project_after(position, progress)
         if position is None and not self._store.outbox.newest_seq():
             return self.fill(progress)  # an empty store
         reason = (
@@ -108,14 +120,15 @@ class IndexProjector:
         log.info("index: rebuilding, because %s", reason)
         return self.rebuild(lambda done, _: progress(done))
 
-    def project_after(self, position: IndexPosition) -> int:
-        """Project the next batch of changes after `position`; their number."""
-        changes = self._store.outbox.after(position.seq, BATCH)
+    @_without_collection()
+    def project_after(self, position: IndexPosition, progress: Callable[[int], None] = lambda _: None) -> int:
+        """Project the next changes after `position`; their number."""
+        changes = self._store.outbox.after(position.seq, MOST_BATCHES * BATCH)
         if not changes:
             return self._reindex_changed(position)
         registrations = list(dict.fromkeys(change.id for change in changes))
         began, after = monotonic(), IndexPosition(position.epoch, changes[-1].seq)
-        self._write(registrations, position, after)
+        self._write(registrations, position, after, progress=lambda ids: progress(len(ids)))
         self._reindex_changed(after)
         log.info("index: %d changes projected in %.0f ms", len(changes), 1000 * (monotonic() - began))
         return len(changes)
@@ -132,34 +145,47 @@ class IndexProjector:
         self._engine.replace([], [], index)  # raises BusyError where another process feeds the index
         return None
 
+    @_without_collection()
     def _write(
-        self, registrations: Sequence[str], before: IndexPosition, after: IndexPosition, *, has_new_texts: bool = True
+        self,
+        registrations: Sequence[str],
+        before: IndexPosition,
+        after: IndexPosition,
+        *,
+        has_new_texts: bool = True,
+        progress: Callable[[Sequence[str]], None] = lambda _: None,
     ) -> None:
         """Replace the documents of registrations by those of the store, in as many commits as their bytes need, the
         last of which moves the index to `after`. With `has_new_texts`, others whose duplicate status changes are
         queued."""
         done = 0
-        for ids, documents in self._reader.portions(registrations):
+        for ids, portions in self._reader.commits(registrations, BATCH) if registrations else [([], [([], ())])]:
             done += len(ids)
             position = after if done == len(registrations) else before
-            self._engine.replace(ids, self._documents(ids, documents, position if has_new_texts else None), position)
-        if not registrations:
-            self._engine.replace([], self._documents([], (), after), after)
+            documents = self._documents(portions, position if has_new_texts else None, progress)
+            self._engine.replace(ids, documents, position)
 
     def _documents(
-        self, registrations: Sequence[str], documents: Iterable[Document], position: IndexPosition | None
+        self,
+        portions: Iterable[tuple[Sequence[str], Iterable[Document]]],
+        position: IndexPosition | None,
+        progress: Callable[[Sequence[str]], None],
     ) -> Iterator[Document]:
         """The documents of registrations with their duplicate status; with a `position`, once their text keys are
         recorded. Nothing is done before the engine iterates: a process that may not write the index writes no text
         keys."""
-        if self._duplicates is None:
-            yield from documents
-            return
-        if position is not None:
-            documents = list(documents)
-            self._duplicates.update(registrations, documents, position)
-        statuses = self._duplicates.statuses(registrations)
-        yield from (document_with_status(document, statuses) for document in documents)
+        for registrations, documents in portions:
+            if self._duplicates is None:
+                yield from documents
+            else:
+                if position is not None:
+                    documents = list(documents)
+                    self._duplicates.update(registrations, documents, position)
+                statuses = self._duplicates.statuses(registrations)
+                yield from (document_with_status(document, statuses) for document in documents)
+            documents = ()
+            gc.collect(0)  # the garbage of requests that were answered meanwhile
+            progress(registrations)
 
     def _reindex_changed(self, position: IndexPosition) -> int:
         """Reindex a batch of listings with a changed duplicate status; returns their number."""
@@ -226,26 +252,18 @@ class IndexProjector:
         epoch, newest, _ = self._store.outbox.position()
         start, total = IndexPosition(epoch, 0), 0
 
-        def documents(remaining: dict[str, int]) -> Iterator[Document]:
-            nonlocal total
-            size = 0
-            while remaining and size <= FILL_BYTES:
-                for ids, read in self._reader.portions(list(islice(remaining, BATCH))):
-                    for document in self._documents(ids, read, start):
-                        size += len(document.item)
-                        yield document
-                    total += sum(map(remaining.pop, ids))
-                    progress(total)
-                    if size > FILL_BYTES:
-                        break
-
         batches = self._batches()
-        while some := list(islice(batches, FILL)):
+        while some := list(islice(batches, MOST_BATCHES)):
             remaining: dict[str, int] = {}
             for id_, count in chain.from_iterable(batch.items() for batch in some):
                 remaining.setdefault(id_, count)
-            while remaining:
-                self._engine.replace(list(remaining), documents(remaining), start)
+
+            def report(ids: Iterable[str]) -> None:
+                nonlocal total
+                total += sum(map(remaining.pop, ids))  # noqa: B023
+                progress(total)
+
+            self._write(list(remaining), start, start, progress=report)
         while self._reindex_changed(start):
             progress(total)
         end = IndexPosition(epoch, newest)

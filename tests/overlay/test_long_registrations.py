@@ -17,7 +17,7 @@ from overlay.engines import IndexPosition
 from overlay.listings import registrations
 from overlay.listings.card_texts import CACHED_CARD, read_card
 from overlay.listings.repository import ListingRepository
-from overlay.projection import documents, projector
+from overlay.projection import documents
 from overlay.projection.documents import DocumentReader
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
@@ -146,7 +146,6 @@ async def test_a_commit_has_few_large_cards_and_the_last_one_moves_the_position(
     indexing: Indexing, kit: ChainKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_rebuilt: bool
 ) -> None:
     limit(monkeypatch, 5_000)
-    monkeypatch.setattr(projector, "FILL_BYTES", 5_000)
     index = Commits(f"native:{tmp_path}/index")
     projecting = IndexProjector(indexing.store, index, DuplicateIndex(str(tmp_path)))
     if not is_rebuilt:
