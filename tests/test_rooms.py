@@ -73,7 +73,7 @@ def arrows(room: str) -> Iterator[tuple[Path, str, str]]:
 
 ORDER = {
     "parsers": "reasons errors local_hosts byte_reader numba_compiler jit bitcoin cards pointers inscriptions claims",
-    "indexer": "retries spill durable_files errors model masking http_body sqlite_integrity headers chains store"
+    "indexer": "retries durable_files spill errors model masking http_body sqlite_integrity headers chains store"
     " state_hash resolution admission sync fetcher"
     " rates setting_values settings diagnosis snapshot sqlite_heights",
     "overlay": "text jobs installation search answers engines listings duplicates projection pricing verify publish api"
