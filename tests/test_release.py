@@ -17,7 +17,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from indexer.store.schema import SCHEMA
+from indexer.model import SCHEMA
 from overlay.engines import NATIVE_LAYOUT
 from tests.conftest import ROOT, missing
 from tests.running import LONG, Running

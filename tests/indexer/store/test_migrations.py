@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, column, create_engine, inspect, select, table, text
 
+from indexer.model import SCHEMA
 from indexer.state_hash import state_hash
 from indexer.store import Store, StoreError, Writer, block_writer, connect, migrations
 from indexer.store.checks import CheckKind, CheckState
 from indexer.store.nonces import Nonces
 from indexer.store.process_lock import writer_lock
 from indexer.store.requests import Requests
-from indexer.store.schema import SCHEMA, metadata
+from indexer.store.schema import metadata
 from overlay.systems.delegateos.store import DelegationRecords
 from overlay.systems.mrp.store import MrpProviders
 from overlay.systems.payments.store import PaymentStore
