@@ -18,14 +18,14 @@ from indexer.sync import request_loop
 from indexer.sync.follower import Follower
 from overlay.app.chain_loops import transaction_source
 from overlay.app.fetching import build_fetch_loop, sends_requests
-from overlay.app.memory import release_memory
+from overlay.app.memory import release_memory, return_freed_memory
 from overlay.app.scheduler import Scheduler
 from overlay.app.status_service import StatusService
 from overlay.app.storage import index_write_errors
 from overlay.engines import BusyError, EngineError, UnavailableError
 from overlay.jobs import PeriodicJob, Role
 from overlay.listings.change_notifier import ChangeNotifier
-from overlay.projection.projector import IndexProjector
+from overlay.projection.projector import BATCH, IndexProjector
 
 if TYPE_CHECKING:
     from indexer.fetcher.fetch_loop import FetchLoop
@@ -163,7 +163,7 @@ class IndexLoop:
             heights = self._status.stored_heights()
             try:
                 with index_write_errors(self._settings):
-                    count = await asyncio.to_thread(self._projector.step, self._check_ending)
+                    count = await asyncio.to_thread(self._step)
             except BusyError:
                 # another process on the same data writes the index; searches here see its commits
                 await asyncio.sleep(BUSY_SECONDS)
@@ -186,6 +186,13 @@ class IndexLoop:
                 projected = 0
                 await changed.wait()
 
-    def _check_ending(self, _done: int) -> None:
+    def _step(self) -> int:
+        count = self._projector.step(self._after_batch)
+        if count == BATCH:
+            return_freed_memory()
+        return count
+
+    def _after_batch(self, _done: int) -> None:
         if self._is_ending.is_set():
             raise CancelledWorkError
+        return_freed_memory()

@@ -33,12 +33,13 @@ def rebuild(args: Namespace) -> int:
         return _rebuild_anchors(args)
     from overlay.api.systems import active
     from overlay.app.compilation import wait_until_compiled
-    from overlay.app.memory import tune_garbage_collection
+    from overlay.app.memory import limit_arenas, return_freed_memory, tune_garbage_collection
     from overlay.app.storage import index_write_errors, open_duplicates, open_index, open_store
     from overlay.projection.projector import IndexProjector
 
     settings = settings_of(args)
     systems = tuple(member.name for member in active(settings))
+    limit_arenas()
     tune_garbage_collection()
     with (
         closing(open_store(settings, create=False)) as store,
@@ -48,7 +49,12 @@ def rebuild(args: Namespace) -> int:
     ):
         wait_until_compiled()
         with progress_of("rebuilding the index", "registrations") as progress:
-            total = IndexProjector(store, engine, duplicates, systems).rebuild(progress)
+
+            def after_batch(done: int, of: int) -> None:
+                progress(done, of)
+                return_freed_memory()
+
+            total = IndexProjector(store, engine, duplicates, systems).rebuild(after_batch)
     say(f"indexed {total:,} registrations into {masked(settings.search)}")
     return 0
 
