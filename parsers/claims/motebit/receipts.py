@@ -219,9 +219,10 @@ def _check(node: ReceiptNode, rules: ReceiptRules, seen: set[str]) -> None:
     if node.key is None:
         lacking = [name for name in ("public_key",) if name not in receipt]
         raise DocumentError("unknown-key", "unknown motebit_id: neither keys nor public_key has its key", lacking)
-    if not node.signed:
-        raise DocumentError(node.error, node.detail)
     is_legacy = node.profile == "legacy"
+    if not node.signed:
+        expected = f"; suite is missing: {SUITE} is expected" if is_legacy else ""
+        raise DocumentError(node.error, node.detail + expected)
     (LEGACY_SHAPE if is_legacy else SHAPE).check(receipt)
     if "source_digest" in receipt:
         DIGEST_SHAPE.check(receipt["source_digest"])

@@ -68,6 +68,12 @@ def test_the_printed_receipt_says_which_members_it_needs() -> None:
     assert answer("receipt", PRINTED, KEYS)["error"] == "bad-signature"
 
 
+def test_a_receipt_that_lost_its_suite_says_which_one_is_expected() -> None:
+    said = answer("receipt", without(ALICE.receipt(), "suite"))
+    assert (said["error"], said["missing"]) == ("bad-signature", ["suite"])
+    assert said["detail"] == f"the Ed25519 signature does not verify; suite is missing: {SUITE} is expected"
+
+
 def test_a_signed_receipt_in_the_printed_form_holds_as_its_profile_and_never_counts() -> None:
     verdict = answer("receipt-chain", printed_tree(), KEYS)
     for one in (verdict, verdict["delegations"][0]):
