@@ -120,7 +120,8 @@ class DuplicateIndex:
         (version,) = db.execute("PRAGMA data_version").fetchone()
         if self._groups is None or self._version != version:
             self._groups = None  # before the next ones take memory
-            groups = TextKeyGroups(lambda number: next(_listings(db, _BY_NUMBER, [number]), None))
+            folder = Path(self._path).parent if self._path else None
+            groups = TextKeyGroups(lambda number: next(_listings(db, _BY_NUMBER, [number]), None), folder)
             with _consistent():
                 for number, head in db.execute("SELECT number, head FROM listings"):
                     groups.lead(number, head)

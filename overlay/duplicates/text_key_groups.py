@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Set
 from heapq import heapify, heappop, heappush
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from overlay.duplicates.duplicate_status import WARNED, DuplicateStatus, brings_nothing
@@ -80,10 +81,11 @@ class KeyedListing(NamedTuple):
 
 class TextKeyGroups:
     """All text keys, the head of each listing (0 before it is examined), how many listings each is the head of, and the
-    listings of the last update by registration. `find` reads a stored listing. Not safe for threads."""
+    listings of the last update by registration. `find` reads a stored listing; large arrays are in files in the folder.
+    Not safe for threads."""
 
-    def __init__(self, find: Callable[[int], KeyedListing | None]) -> None:
-        self.text_keys, self.heads, self.sizes = TextKeyTable(), array("i", [0]), array("i", [0])
+    def __init__(self, find: Callable[[int], KeyedListing | None], folder: Path | None = None) -> None:
+        self.text_keys, self.heads, self.sizes = TextKeyTable(folder), array("i", [0]), array("i", [0])
         self._find = find
         self.recent: dict[str, list[KeyedListing]] = {}
 

@@ -170,12 +170,14 @@ class Process:
             self._databases[self.index].set_progress_handler(None, 0)
 
 
-@pytest.fixture(params=[1, text_key_table.FEWEST], ids=["in arrays", "in the dictionary"])
+@pytest.fixture(params=[(1, 2), (text_key_table.FEWEST, 1)], ids=["in arrays", "in the dictionary"])
 def fewest(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Where the text keys are: in the arrays, compacted before each batch, or in the dictionary."""
+    """Where the text keys are: in the arrays, compacted before each batch by slices of two, or in the dictionary."""
+    fewest, values = request.param
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(text_key_table, "FEWEST", request.param)
-        yield request.param
+        patched.setattr(text_key_table, "FEWEST", fewest)
+        patched.setattr(text_key_table, "SLICE", values)
+        yield fewest
 
 
 @pytest.mark.usefixtures("fewest")
