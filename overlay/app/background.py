@@ -188,7 +188,7 @@ class IndexLoop:
 
     def _step(self) -> int:
         count = self._projector.step(self._after_batch)
-        if count == BATCH:
+        if count >= BATCH:
             return_freed_memory()
         return count
 

@@ -4,7 +4,9 @@ Each case is a chain of one block, in block files: `registrations` and `near` (r
 `cards` (registrations with a card of 1 MB) in MB, `pointers` (of other hashes, to one host) in thousands, `updates`
 (1,000 registrations, which N transactions of the block update each). A process of its own stores the block and projects
 it into an index. Reported are processor milliseconds of both, for a megabyte of the block and for an event, and the
-highest private memory of both, for each size: what is linear stays the same, and what is bounded does not grow.
+highest private memory of both, for each size: what is linear stays the same, and what is bounded does not grow. One
+thread searches the index meanwhile: the time of which 99 % of its searches are below is reported too, and the same of
+searches in the complete index when nothing else runs in the process.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -26,10 +29,12 @@ from typing import NamedTuple
 from indexer.chains import create
 from indexer.store import Store, Writer, connect
 from indexer.sync.follower import Follower
+from overlay.app.runner import SWITCH_SECONDS
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.installation import declare_tables
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
+from overlay.search.query import Query
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
 from tests.bench.bench_follow import mined, write
 from tests.bench.bench_up import resident
@@ -40,7 +45,7 @@ MB = 1_000_000
 FIELDS = {"app": "bench", "type": "a2b-agent"}
 UPDATED = 1_000
 LARGE_CARD = 1_000_000
-SAMPLE_SECONDS = 0.01
+SAMPLE_SECONDS, CALM_SECONDS = 0.01, 5.0
 
 _random = Random(35)
 
@@ -111,30 +116,35 @@ CASES: dict[str, tuple[str, Callable[[int], Iterator[bytes]]]] = {
 
 
 class Stage(NamedTuple):
-    """Processor seconds of a part of the work, and the highest private memory meanwhile, in MB."""
+    """Processor seconds of a part of the work, the highest private memory meanwhile, in MB, and the time in ms of which
+    99 % of the searches are below."""
 
     seconds: float
     peak: float
+    search: float
 
 
-def measured(work: Callable[[], object]) -> Stage:
-    """Do a part of the work."""
-    ended, peak, began = threading.Event(), [0.0], time.process_time()
+def measured(work: Callable[[], object], search: Callable[[], object] = lambda: None) -> Stage:
+    """Do a part of the work, and search meanwhile."""
+    ended, peak, took, began = threading.Event(), [0.0], [0.0], time.process_time()
 
     def watch() -> None:
         while not ended.wait(SAMPLE_SECONDS):
             peak.append(resident("self")[1])
+            start = time.perf_counter()
+            search()
+            took.append(1e3 * (time.perf_counter() - start))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     work()
     ended.set()
     watcher.join()
-    return Stage(time.process_time() - began, max(peak))
+    return Stage(time.process_time() - began, max(peak), sorted(took)[len(took) * 99 // 100])
 
 
-def measure(blocks: str, folder: str) -> tuple[int, Stage, Stage]:
-    """The number of events of a chain, and what storing and projecting them takes."""
+def measure(blocks: str, folder: str) -> tuple[int, Stage, Stage, Stage]:
+    """The number of events of a chain, what storing and projecting them takes, and searches afterwards."""
     declare_tables()
     engine = connect(f"sqlite:///{folder}/a2b.db")
     store, writer = Store(engine), Writer(engine)
@@ -146,11 +156,19 @@ def measure(blocks: str, folder: str) -> tuple[int, Stage, Stage]:
 
     storing = measured(lambda: asyncio.run(follow()))
     index, duplicates = SearchIndex(f"native:{folder}/index"), DuplicateIndex(folder)
-    projecting = measured(IndexProjector(store, index, duplicates).run)
+    words = cycle(Query(f"agent word{number}") for number in range(0, 20_000, 7))
+    projector = IndexProjector(store, index, duplicates)
+    projector.initialize()
+
+    def search() -> object:
+        return index.search(next(words))
+
+    projecting = measured(projector.run, search)
+    calm = measured(lambda: time.sleep(CALM_SECONDS), search)
     for opened in (duplicates, index, writer):
         opened.close()
     engine.dispose()
-    return follower.progress.events, storing, projecting
+    return follower.progress.events, storing, projecting, calm
 
 
 def make(folder: Path, transactions: Iterator[bytes]) -> int:
@@ -170,13 +188,17 @@ def main() -> None:
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
+    sys.setswitchinterval(SWITCH_SECONDS)
     if args.measure:
         for chain in reversed(args.measure):  # the second one first, which has all kernels loaded
             with tempfile.TemporaryDirectory() as folder:
                 result = measure(chain, folder)
         print(json.dumps(result))
         return
-    print(f"{'':<24}{'events':>9}{'MB':>6}   store: ms/MB   ms/event  peak MB   project: ms/MB   ms/event  peak MB")
+    print(
+        f"{'':<24}{'events':>9}{'MB':>6}   store: ms/MB   ms/event  peak MB   project: ms/MB   ms/event  peak MB"
+        "  search p99 ms, calm"
+    )
     with tempfile.TemporaryDirectory() as name:
         warming, blocks = Path(name, "warming"), Path(name, "blocks")
         make(warming, until(1, registration))
@@ -186,9 +208,13 @@ def main() -> None:
                 megabytes = make(blocks, transactions(size)) / MB
                 command = [sys.executable, "-m", "tests.bench.bench_hostile", "--measure", str(blocks), str(warming)]
                 done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-                events, *stages = json.loads(done.stdout)
-                cells = [f"{1e3 * s / megabytes:>15.1f}{1e3 * s / events:>11.3f}{peak:>9.0f}" for s, peak in stages]
-                print(f"{case + f' {size:,}':<24}{events:>9,}{megabytes:>6.0f}{'  '.join(cells)}", flush=True)
+                events, *stages, calm = json.loads(done.stdout)
+                cells = [f"{1e3 * s / megabytes:>15.1f}{1e3 * s / events:>11.3f}{peak:>9.0f}" for s, peak, _ in stages]
+                print(
+                    f"{case + f' {size:,}':<24}{events:>9,}{megabytes:>6.0f}{'  '.join(cells)}"
+                    f"{stages[-1][-1]:>15.1f}{calm[-1]:>6.1f}",
+                    flush=True,
+                )
                 for path in blocks.iterdir():
                     path.unlink()
                 blocks.rmdir()
