@@ -17,9 +17,12 @@ def new_file(path: Path, *, replace: bool = True, mode: int = 0o666, beside: Pat
     existing file is replaced only with `replace`. `beside` is its name until then, for a single writer at a time: what
     a killed one left there is removed; by default a new name. Raises OSError, and FileExistsError."""
     part = beside or path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    if beside is not None:
-        part.unlink(missing_ok=True)
-    file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        if beside is not None:
+            part.unlink(missing_ok=True)
+        file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error  # the name that the user gave
     try:
         try:
             yield file

@@ -55,6 +55,15 @@ def test_a_new_file_replaces_none_and_its_folder_is_synced(tmp_path: Path) -> No
     assert (os.listdir(tmp_path), (tmp_path / "file").read_bytes()) == (["file"], b"one")  # noqa: PTH208
 
 
+@pytest.mark.parametrize("writer", ["a file", "a snapshot or backup"])
+def test_a_file_that_cannot_be_made_is_named_as_the_caller_named_it(tmp_path: Path, writer: str) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "nowhere" / "a.gz", tmp_path / "file" / "a.gz"):
+        with pytest.raises(OSError) as refused:  # noqa: PT011 - two kinds of it
+            WRITERS[writer](path)
+        assert refused.value.filename == str(path)
+
+
 def test_a_writer_takes_the_place_of_a_killed_one(tmp_path: Path) -> None:
     (tmp_path / "file.part").write_bytes(b"what a killed process left, and it is longer")
     export(tmp_path / "file")
