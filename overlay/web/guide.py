@@ -187,7 +187,12 @@ def _schemas_of(operations: list[dict[str, Any]], schemas: dict[str, Any]) -> di
             if name not in names:
                 names.add(name)
                 pending.append(repr(schemas[name]))
-    return {name: schema for name, schema in schemas.items() if name in names}
+    members = schemas.get("Item", {}).get("properties")  # which ItemMembers has, too: a page shows them once
+    return {
+        name: {k: v for k, v in schema.items() if k != "properties" or name == "Item" or v is not members}
+        for name, schema in schemas.items()
+        if name in names
+    }
 
 
 def _first_with(operations: list[dict[str, Any]]) -> Callable[[dict[str, Any]], str]:
