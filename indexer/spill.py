@@ -41,10 +41,10 @@ def unnamed_file(owner: object) -> int:
     return descriptor
 
 
-def pieces(
-    items: Iterable[_T], size: Callable[[_T], int] = lambda _: 0, most: int = BYTES_AT_ONCE
-) -> Iterator[list[_T]]:
-    """Items in order, in lists of at most AT_ONCE items and about `most` bytes; `size` gives an item's bytes."""
+def pieces(items: Iterable[_T], size: Callable[[_T], int] = lambda _: 0, most: int | None = None) -> Iterator[list[_T]]:
+    """Items in order, in lists of at most AT_ONCE items and about `most` bytes, or BYTES_AT_ONCE; `size` gives an
+    item's bytes."""
+    most = BYTES_AT_ONCE if most is None else most
     some: list[_T] = []
     held = 0
     for item in items:
