@@ -58,7 +58,7 @@ class ClientAddresses:
 def _without_port(text: str) -> str:
     """An address of X-Forwarded-For without its brackets and port."""
     match = _WITH_PORT.fullmatch(text)
-    return match[1] or match[2] if match else text
+    return match[1] or match[2] or "" if match else text
 
 
 def address_of(text: str) -> _Address | None:

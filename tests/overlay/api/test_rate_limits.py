@@ -163,6 +163,7 @@ def test_without_trusted_proxies_nobody_is_believed() -> None:
 
 
 @given(st.text(max_size=60))
+@example("[]")
 def test_any_text_is_some_client(text: str) -> None:
     assert client(text)
     assert ClientAddresses(("10.0.0.0/8",)).of(asked_by("10.0.0.1", text.encode("ascii", "replace").decode()))
