@@ -12,7 +12,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, func, insert, ins
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from indexer.model import SCHEMA
-from indexer.store import migrations, nonces, requests  # noqa: F401 - they declare tables
+from indexer.store import migrations, nonces, requests, statistics  # noqa: F401 - they declare tables
 from indexer.store.database import (
     BUSY_SECONDS,
     DamagedDatabaseError,
@@ -99,6 +99,7 @@ def _prepare(engine: Engine, connection: Connection) -> None:
     if version is None or version in {SCHEMA, *migrations.STEPS}:
         _check_columns(connection)
         migrations.create_missing(connection)
+        statistics.write_missing(connection)
     if version is None:
         rows = [{"key": "schema", "value": SCHEMA}, {"key": "epoch", "value": uuid.uuid4().hex}]
         connection.execute(insert(meta), rows)
@@ -106,7 +107,7 @@ def _prepare(engine: Engine, connection: Connection) -> None:
 
 def _is_complete(connection: Connection) -> bool:
     has_tables = metadata.tables.keys() <= {*inspect(connection).get_table_names()}
-    return has_tables and not migrations.missing_indexes(connection)
+    return has_tables and not migrations.missing_indexes(connection) and not statistics.missing(connection)
 
 
 def _migrate(engine: Engine, connection: Connection, version: str) -> None:
