@@ -146,7 +146,7 @@ class AppContext:
     def process_info(self) -> ProcessInfo:
         """What metrics and health checks are answered from."""
         return ProcessInfo(
-            status=self.status.status, ready=self.status.ready, unread=lambda: self.status.behind,
+            status=self.status.status, ready=self.status.ready, unread=lambda: self.status.unread_count,
             damage=self.status.damage, version=version(), requests=Requests(self.store.primary),
             refused=self.status.refused_blocks, ingested=self.status.ingested,
             fetched=lambda: self.status.fetch_outcomes, jobs=self.scheduler.statuses, counters=self.counters,

@@ -78,7 +78,7 @@ class StatusService:
         self.index_error = ""
         """Why changes cannot be written to the index now; "" where they can."""
         self._was_ready, self._lag = False, IndexLag()
-        self.behind = 0
+        self.unread_count = 0
         """Stored changes that searches did not answer for when `ready` counted them last."""
         self.progress: dict[str, SyncProgress] = {}
         self.history = HeightHistory()
@@ -167,7 +167,7 @@ class StatusService:
         if self._engine is None:
             self._was_ready = True
             return None
-        count = self.behind = self.unread_changes()
+        count = self.unread_count = self.unread_changes()
         if not self._was_ready and (missing := self._index_lag(count)) is not None:
             return missing
         self._was_ready = True

@@ -157,12 +157,12 @@ class TextKeyTable:
         numbers = np.cumsum(used, dtype=np.uint32) - np.uint32(1)
         for part in _slices(self._refs):
             self._refs[part] = numbers[self._refs[part]]
-        kept, end = self._array(int(np.count_nonzero(used)), ENTRY), 0
+        remaining, end = self._array(int(np.count_nonzero(used)), ENTRY), 0
         for part in _slices(entries):
             chosen = entries[part][used[part]]
-            kept[end : end + len(chosen)] = chosen
+            remaining[end : end + len(chosen)] = chosen
             end += len(chosen)
-        return kept
+        return remaining
 
 
 def _slices(array: npt.NDArray[Any]) -> Iterator[slice]:

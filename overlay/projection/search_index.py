@@ -17,7 +17,7 @@ from overlay.engines import (
     engine_module,
     is_further,
 )
-from overlay.projection.pages import page
+from overlay.projection.index_pages import page
 from overlay.search import facet_counts, suggesting
 from overlay.search.candidates import factors_of
 from overlay.search.facts import EXACT

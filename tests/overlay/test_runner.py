@@ -414,7 +414,7 @@ async def test_a_ready_server_is_not_ready_while_the_index_stays_behind(
         counted: list[int] = []
         monkeypatch.setattr(runner.status, "unread_changes", lambda: counted.append(3) or 3)
         assert runner.status.ready() is None
-        assert (counted, runner.status.behind) == ([3], 3)
+        assert (counted, runner.status.unread_count) == ([3], 3)
         monkeypatch.setattr(status_service, "MOST_SECONDS", 0)
         assert runner.status.ready() == "the index has not seen 3 changes, the first of them for 0 minutes"
         engine = runner.context.engine

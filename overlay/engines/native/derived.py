@@ -29,10 +29,10 @@ def derived(arrays: Arrays, folder: Path | None = None) -> Arrays:
     (`durable.array`). Raises OSError."""
     return {
         **_terms(arrays, folder),
-        **_surfaces(arrays),
-        **_values(arrays),
+        **surface_arrays(arrays),
+        **value_arrays(arrays),
         **_ranks(arrays),
-        **_prices(arrays),
+        **price_arrays(arrays),
         "vector_inverse": inverse_lengths(arrays["vector"].reshape(-1, VECTOR)),
     }
 
@@ -69,7 +69,8 @@ def _terms(arrays: Arrays, folder: Path | None) -> Arrays:
     }
 
 
-def _surfaces(arrays: Arrays) -> Arrays:
+def surface_arrays(arrays: Arrays) -> Arrays:
+    """The derived arrays of surfaces, their terms and their corrections."""
     surfaces, terms = strings(arrays, "surfaces"), StringTable(arrays["terms_bytes"], arrays["terms_offsets"])
     of_term = np.full(len(arrays["surfaces_offsets"]) - 1, BREAK, np.uint32)
     near: dict[int, list[npt.NDArray[np.uint32]]] = {length: [] for length in range(SHORTEST, LONGEST + 1)}
@@ -100,8 +101,9 @@ def _surfaces(arrays: Arrays) -> Arrays:
     }
 
 
-def _values(arrays: Arrays) -> Arrays:
-    """A value is of the group of the first one that differs from it in case only, within its field."""
+def value_arrays(arrays: Arrays) -> Arrays:
+    """The derived arrays of values: one is of the group of the first that differs from it in case only, within its
+    field."""
     folded, hashes = bytearray(), array("Q")
     for value in strings(arrays, "values"):
         folded += blake2b(value.casefold().encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -134,7 +136,8 @@ def _inverse(order: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
     return ranks
 
 
-def _prices(arrays: Arrays) -> Arrays:
+def price_arrays(arrays: Arrays) -> Arrays:
+    """Distinct prices, sorted, and the price of each offer."""
     names = ("currency", "interval", "amount")
     columns = [arrays[f"offer_{name}"] for name in names]
     order, is_first = _distinct(columns)

@@ -109,8 +109,11 @@ def in_order(data: Bytes, offsets: Offsets) -> Numbers:
             for target in range(start, end):
                 is_left = left < middle
                 if is_left and right < end:
-                    one, two = order[left], order[right]
-                    is_left = compare(data, offsets[one], offsets[one + 1], data, offsets[two], offsets[two + 1]) <= 0
+                    first, second = order[left], order[right]
+                    is_left = (
+                        compare(data, offsets[first], offsets[first + 1], data, offsets[second], offsets[second + 1])
+                        <= 0
+                    )
                 if is_left:
                     merged[target], left = order[left], left + 1
                 else:

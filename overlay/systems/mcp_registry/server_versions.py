@@ -72,12 +72,12 @@ def versions(
             of_registration[tool.state.id].append(tool)
     rows: dict[str, list[ServerVersion]] = {}
     for id_, servers in of_registration.items():
-        past = _past(repository, servers[0], histories.get(id_, ()))
+        past = _server_history(repository, servers[0], histories.get(id_, ()))
         rows |= {server.id: _versions(server, names[server.id], past) for server in servers}
     return [rows.get(listing.id, []) for listing in listings]
 
 
-class _Past(NamedTuple):
+class _ServerHistory(NamedTuple):
     """The revisions of a registration that are read, each with its number from 1, its cards, and when it was burned."""
 
     revisions: Sequence[tuple[int, HistoryEntry]]
@@ -85,7 +85,7 @@ class _Past(NamedTuple):
     burned_at: int | None
 
 
-def _past(repository: ListingRepository, listing: Listing, history: Sequence[HistoryEntry]) -> _Past:
+def _server_history(repository: ListingRepository, listing: Listing, history: Sequence[HistoryEntry]) -> _ServerHistory:
     """The past of a registration, with the servers of its earlier cards by their keys."""
     past = [entry for entry in reversed(history) if entry.time is not None]
     burned_at = next((entry.time for entry in past if entry.event.kind.value == "burned"), None)
@@ -94,10 +94,10 @@ def _past(repository: ListingRepository, listing: Listing, history: Sequence[His
     digests = {entry.event.card or b"" for _, entry in read} - {listing.state.card}
     portions = repository.store.content.card_portions(digests)
     servers = {digest: _servers(body) for bodies in portions for digest, body in bodies.items()}
-    return _Past(read, servers, burned_at)
+    return _ServerHistory(read, servers, burned_at)
 
 
-def _versions(listing: Listing, name: str, past: _Past) -> list[ServerVersion]:
+def _versions(listing: Listing, name: str, past: _ServerHistory) -> list[ServerVersion]:
     pointers = listing.pointers
     revisions = list(_revisions(listing, past) if pointers is None else _pointed(listing, pointers))
     pairs = list(zip(revisions, version_texts(revisions, pointed=pointers is not None), strict=True))
@@ -147,7 +147,7 @@ def _pointed(listing: Listing, pointers: PointerListing) -> Iterator[CardRevisio
         yield CardRevision(number, listing.card, listing.state.card, time)
 
 
-def _revisions(listing: Listing, past: _Past) -> Iterator[CardRevision]:
+def _revisions(listing: Listing, past: _ServerHistory) -> Iterator[CardRevision]:
     """The revisions of a server, oldest first."""
     current = listing.card
     for number, entry in past.revisions:

@@ -15,7 +15,7 @@ from indexer.fetcher.schedule import Priority
 from indexer.store import Writer, visits
 from indexer.store.checks import CheckKind
 from indexer.store.motebit_endpoints import EndpointKey, HandshakeOutcome
-from overlay.text.event_stream import event_data
+from overlay.text.event_data import event_data
 from parsers.claims.canonical_json import MAX_BYTES, DocumentError, read
 from parsers.claims.motebit.tool_manifest import IDENTITY_TOOL, MAX_TOOLS, ToolManifest, named_key, tool_manifest
 

@@ -68,8 +68,8 @@ def withheld_answer(response: web.StreamResponse) -> GateAnswer | None:
     body = response.body if isinstance(response, web.Response) else False
     if body is not None and not isinstance(body, bytes | memoryview):
         return None
-    kept = ((name, value) for name, value in response.headers.items() if name.lower() not in _CONNECTION_HEADERS)
-    return GateAnswer(response.status, tuple(kept), bytes(body or b""))
+    headers = ((name, value) for name, value in response.headers.items() if name.lower() not in _CONNECTION_HEADERS)
+    return GateAnswer(response.status, tuple(headers), bytes(body or b""))
 
 
 def response_of(answer: GateAnswer) -> web.Response:

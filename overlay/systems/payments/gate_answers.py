@@ -17,7 +17,7 @@ from overlay.systems.payments.carriers import PaidCall, task_id
 from overlay.systems.payments.checking import PaymentSources
 from overlay.systems.payments.store_records import StoredPayment, TaskState
 from overlay.text.compact_json import encode
-from overlay.text.event_stream import event_data
+from overlay.text.event_data import event_data
 from parsers.cards.money import plain
 from parsers.cards.offers import Offer
 from parsers.claims.amount_due import PaymentRefusedError, due, satoshis

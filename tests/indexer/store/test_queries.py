@@ -42,7 +42,7 @@ def test_only_the_newest_outpoint_of_a_registration_is_returned(store: Store, wr
 
 def test_of_outputs_of_two_transactions_only_the_named_ones_are_looked_at(store: Store, writer: Writer) -> None:
     outputs = [outpoint_of(id_, vout) for id_ in "ab" for vout in (1, 2)]
-    made = [
+    events = [
         replace(
             born("a", number, 1),
             txid=output.txid,
@@ -51,7 +51,7 @@ def test_of_outputs_of_two_transactions_only_the_named_ones_are_looked_at(store:
         )
         for number, output in enumerate(outputs)
     ]
-    block_writer.append(writer, "demo", [says("0"), says("1", *made)])
+    block_writer.append(writer, "demo", [says("0"), says("1", *events)])
     named = [outpoint_of("a", 1), outpoint_of("b", 2)]
     there = store.registrations.at_outpoints("demo", named)
     assert {outpoint: [state.id for state in states] for outpoint, states in there.items()} == {

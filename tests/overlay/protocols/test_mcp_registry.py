@@ -267,8 +267,8 @@ async def test_a_page_reads_few_bytes_of_cards_at_once_and_ends_where_it_read_ma
 
         monkeypatch.setattr(type(repository.store.content), "cards", counted)
         assert listings(ids)
-        together = read.pop()
-        assert together > 16_000
+        in_all = read.pop()
+        assert in_all > 16_000
         groups = list(wanted_versions(repository, ids, ServerQuery()))
         assert max(read) < 8_000
         assert 1 < len(groups) < len(ids)

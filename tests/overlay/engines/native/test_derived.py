@@ -41,16 +41,16 @@ def test_surfaces_have_the_numbers_of_their_stems_and_signatures_by_length(surfa
     terms = in_bytes({stem(surface) for surface in surfaces if chance.random() < 0.8})
     arrays = table("surfaces", surfaces) | table("terms", terms)
     arrays |= {"flags": np.zeros(0, np.uint8), "document_surfaces_offsets": np.zeros(1, np.int64)}
-    made = derived._surfaces(arrays | {"document_surfaces": np.zeros(0, np.uint32)})
+    computed = derived.surface_arrays(arrays | {"document_surfaces": np.zeros(0, np.uint32)})
     of_terms = [terms.index(stem(surface)) if stem(surface) in terms else BREAK for surface in surfaces]
-    assert made["surface_term"].tolist() == of_terms
+    assert computed["surface_term"].tolist() == of_terms
     near = [
         [number for number, surface in enumerate(surfaces) if len(surface) == length and is_correctable(surface)]
         for length in range(SHORTEST, LONGEST + 1)
     ]
-    assert made["near_surfaces"].tolist() == [number for numbers in near for number in numbers]
-    assert made["near_starts"].tolist() == [sum(map(len, near[:length])) for length in range(len(near) + 1)]
-    assert made["near_signatures"].tolist() == [
+    assert computed["near_surfaces"].tolist() == [number for numbers in near for number in numbers]
+    assert computed["near_starts"].tolist() == [sum(map(len, near[:length])) for length in range(len(near) + 1)]
+    assert computed["near_signatures"].tolist() == [
         int(signatures([surfaces[number]])[0]) for numbers in near for number in numbers
     ]
 
@@ -58,12 +58,12 @@ def test_surfaces_have_the_numbers_of_their_stems_and_signatures_by_length(surfa
 @settings(deadline=None)
 @given(values=st.sets(st.text("aAbB:\u00df\u1e9e", max_size=4), max_size=20).map(in_bytes))
 def test_values_that_differ_in_case_are_a_group_in_their_order(values: list[str]) -> None:
-    made = derived._values(table("values", values))
+    computed = derived.value_arrays(table("values", values))
     groups = [[other for other, text in enumerate(values) if text.casefold() == v.casefold()] for v in values]
-    assert made["value_group"].tolist() == [group[0] for group in groups]
+    assert computed["value_group"].tolist() == [group[0] for group in groups]
     following = [[*group, BREAK][group.index(number) + 1] for number, group in enumerate(groups)]
-    assert made["value_next"].tolist() == following
-    assert made["value_hash"].tolist() == [hash_of(value.partition(":")[2]) for value in values]
+    assert computed["value_next"].tolist() == following
+    assert computed["value_hash"].tolist() == [hash_of(value.partition(":")[2]) for value in values]
 
 
 @settings(deadline=None)
@@ -72,7 +72,7 @@ def test_offers_have_the_number_of_their_price_among_distinct_sorted_ones(offers
     names = ("currency", "interval", "amount")
     columns = np.array(offers, np.uint32).reshape(-1, 3)
     arrays = {f"offer_{name}": np.ascontiguousarray(columns[:, n]) for n, name in enumerate(names)}
-    made = derived._prices(arrays | table("amounts", []))
+    computed = derived.price_arrays(arrays | table("amounts", []))
     distinct = sorted(set(offers))
-    assert made["price"].tolist() == list(map(distinct.index, offers))
-    assert list(zip(*(made[f"price_{name}"].tolist() for name in names), strict=True)) == distinct
+    assert computed["price"].tolist() == list(map(distinct.index, offers))
+    assert list(zip(*(computed[f"price_{name}"].tolist() for name in names), strict=True)) == distinct

@@ -69,9 +69,9 @@ def test_the_printed_receipt_says_which_members_it_needs() -> None:
 
 
 def test_a_receipt_that_lost_its_suite_says_which_one_is_expected() -> None:
-    said = answer("receipt", without(ALICE.receipt(), "suite"))
-    assert (said["error"], said["missing"]) == ("bad-signature", ["suite"])
-    assert said["detail"] == f"the Ed25519 signature does not verify; suite is missing: {SUITE} is expected"
+    verdict = answer("receipt", without(ALICE.receipt(), "suite"))
+    assert (verdict["error"], verdict["missing"]) == ("bad-signature", ["suite"])
+    assert verdict["detail"] == f"the Ed25519 signature does not verify; suite is missing: {SUITE} is expected"
 
 
 def test_a_signed_receipt_in_the_printed_form_holds_as_its_profile_and_never_counts() -> None:
