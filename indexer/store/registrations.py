@@ -41,6 +41,12 @@ def is_newest(chain: str) -> ColumnElement[bool]:
     return ~superseded.exists()
 
 
+def _is_of(chain: str) -> ColumnElement[bool]:
+    """That an event is on a chain, where all registrations are read. With the bare column, SQLite prefers an index of
+    blocks, and sorts all ids: ten times as slow."""
+    return events.c.chain.concat("") == chain
+
+
 def _newest_places(chain: str, *conditions: ColumnElement[bool]) -> Subquery:
     """The registrations of a chain as (`id`, `place` of the newest event for which all conditions hold)."""
     newest_place = func.max(events.c.place).label("place")
@@ -50,9 +56,8 @@ def _newest_places(chain: str, *conditions: ColumnElement[bool]) -> Subquery:
 
 def _by_status(chain: str) -> Select[Any]:
     """All registrations of a chain, and those that are burned or undecided, as (`status`, `count`) of one snapshot."""
-    # with the bare column, SQLite prefers an index of blocks, and sorts all ids: ten times as slow
-    of_chain = events.c.chain.concat("") == chain
-    every = select(events.c.registration).where(of_chain, events.c.registration.is_not(None)).distinct().subquery()
+    registered = (_is_of(chain), events.c.registration.is_not(None))
+    every = select(events.c.registration).where(*registered).distinct().subquery()
     # the bound of the place makes it prefer the index of what is not live
     newest = (events.c.chain == chain, events.c.place >= 0, IS_NOT_LIVE, is_newest(chain))
     ended = select(events.c.status, func.count().label("count")).where(*newest).group_by(events.c.status)
@@ -83,10 +88,16 @@ class RegistrationQueries(Queries):
     """Where registrations are, and what state they are in."""
 
     def outpoints(self, chain: str) -> Iterator[Outpoint]:
-        """The outpoints of the live registrations of a chain."""
-        occupied = (events.c.chain == chain, events.c.at_txid.is_not(None), is_newest(chain))
-        for row in self._stream(select(events.c.at_txid, events.c.at_vout).where(*occupied), _OUTPOINTS_AT_ONCE):
-            yield Outpoint(row["at_txid"], row["at_vout"])
+        """The outpoints of the live registrations of a chain. Few have several events, and only for these a statement
+        looks for a later one: a third of the time of looking for each, 1.5 s for a million."""
+        several = select(events.c.registration).where(_is_of(chain), events.c.registration.is_not(None))
+        several = several.group_by(events.c.registration).having(func.count() > 1)
+        is_last = events.c.registration.not_in(several) | is_newest(chain)
+        occupied = (events.c.chain == chain, events.c.at_txid.is_not(None), is_last)
+        statement = select(events.c.at_txid, events.c.at_vout).where(*occupied)
+        with self._engine.connect().execution_options(yield_per=_OUTPOINTS_AT_ONCE) as connection:
+            for txid, vout in connection.execute(statement):
+                yield Outpoint(txid, vout)
 
     def spent_above(self, chain: str, height: int) -> list[Outpoint]:
         """The outpoints that registrations left in the blocks above a height: where they would be without those."""
