@@ -123,8 +123,7 @@ class DuplicateIndex:
             folder = Path(self._path).parent if self._path else None
             groups = TextKeyGroups(lambda number: next(_listings(db, _BY_NUMBER, [number]), None), folder)
             with _consistent():
-                for number, head in db.execute("SELECT number, head FROM listings"):
-                    groups.lead(number, head)
+                groups.load_heads(db.execute("SELECT number, head FROM listings").fetchall())
                 rows = db.execute("SELECT number, keys, places FROM listings")
                 groups.text_keys.load(iter(lambda: rows.fetchmany(_CHUNK), []))
             self._groups, self._version = groups, version

@@ -9,10 +9,12 @@ is added or removed, those that share its keys.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from overlay.duplicates.duplicate_status import WARNED, DuplicateStatus, brings_nothing
 from overlay.duplicates.text_key_table import PLACE_BYTES, TextKeyTable
@@ -88,6 +90,15 @@ class TextKeyGroups:
         self.text_keys, self.heads, self.sizes = TextKeyTable(folder), array("i", [0]), array("i", [0])
         self._find = find
         self.recent: dict[str, list[KeyedListing]] = {}
+
+    def load_heads(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Give all listings, by number, their heads, at once."""
+        numbers, heads = np.array(pairs, np.int32).reshape(-1, 2).T
+        size = int(max(0, numbers.max(initial=0), heads.max(initial=0))) + 1
+        by_number = np.zeros(size, np.int32)
+        by_number[numbers] = heads
+        sizes = np.bincount(heads, minlength=size).astype(np.int32)
+        self.heads, self.sizes = array("i", by_number.tobytes()), array("i", sizes.tobytes())
 
     def lead(self, number: int, head: int) -> None:
         """Give a listing a head, 0 for none."""

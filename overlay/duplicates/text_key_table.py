@@ -60,7 +60,7 @@ class TextKeyTable:
         unsorted = self._joined(keys)
         repeats = np.concatenate(counts)
         del keys, counts, entries
-        order = unsorted.argsort(kind="stable")
+        order = unsorted.argsort()
         self._keys, self._refs = self._array(len(order), np.int64), self._array(len(order), np.uint32)
         refs = np.repeat(np.arange(len(repeats), dtype=np.uint32), repeats)
         for part in _slices(order):
