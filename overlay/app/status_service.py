@@ -256,8 +256,11 @@ class StatusService:
             ]
             members |= {"sources": sources, "warnings": chain.warnings}
         notes = [progress.note]
-        if self._store.is_partial(progress.name):
-            members |= {"complete": False, "caught": progress.caught}
+        is_partial = self._store.is_partial(progress.name)
+        if is_partial or progress.caught:
+            members["caught"] = progress.caught
+        if is_partial:
+            members["complete"] = False
             notes = [progress.note or PARTIAL]
         if starts_late(self._store, progress.name):
             members["complete"] = False

@@ -77,7 +77,7 @@ def show_status(answer: Mapping[str, Any]) -> None:
         if chain.get("note"):
             say(f"    note        {on_one_line(chain['note'])}")
         if chain.get("caught"):
-            say(f"    refused     {chain['caught']:,} invalid answers of the source")
+            say(f"    refused     {chain['caught']:,} invalid answers of the source, or ranges of its files")
         for source in chain.get("sources", ()):
             reached = "nothing yet" if source.get("height") is None else f"block {source['height']:,}"
             why = f": {on_one_line(source['error'])}" if source.get("error") else ""

@@ -61,6 +61,19 @@ async def test_every_source_has_a_row_that_says_its_kind_and_not_its_address(
     assert "    warning     b is 7 blocks behind a" in shown
 
 
+@pytest.mark.parametrize("folders", [("one",), ("one", "two")])
+async def test_unusable_bytes_of_a_folder_are_counted_also_where_nothing_is_missing(
+    settings: Settings, tmp_path: Path, folders: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with next((tmp_path / "one").iterdir()).open("ab") as file:
+        file.write(b"what a torn write left")
+    chains = tuple(chain for chain in settings.chains if chain.url.endswith(folders))
+    row = await status_row(replace(settings, chains=chains))
+    assert (row["caught"], row.get("complete", True)) == (1, True)
+    show_status({"chains": [row], "stateHash": {}, "listings": {}, "index": None})
+    assert "    refused     1 invalid answer" in capsys.readouterr().out
+
+
 async def test_an_error_of_an_index_elsewhere_does_not_name_its_host(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

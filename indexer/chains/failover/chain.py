@@ -67,6 +67,11 @@ class FailoverChain(Chain):
         ]
 
     @property
+    def violation_count(self) -> int:
+        """Of all sources together."""
+        return sum(source.chain.violation_count for source in self.group.sources)
+
+    @property
     def headers_unproved(self) -> bool:
         """Whether one of them accepts merge-mined headers without proof of work: all share the stored headers."""
         return any(source.chain.headers_unproved for source in self.group.sources)
