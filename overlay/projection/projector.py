@@ -162,25 +162,29 @@ class IndexProjector:
         for ids, portions in self._reader.commits(registrations, BATCH) if registrations else [([], [([], ())])]:
             done += len(ids)
             position = after if done == len(registrations) else before
-            documents = self._documents(portions, position if has_new_texts else None, progress)
+            documents = self._documents(portions, ids, (before, position) if has_new_texts else None, progress)
             self._engine.replace(ids, documents, position)
 
     def _documents(
         self,
         portions: Iterable[tuple[Sequence[str], Iterable[Document]]],
-        position: IndexPosition | None,
+        ids: Sequence[str],
+        positions: tuple[IndexPosition, IndexPosition] | None,
         progress: Callable[[Sequence[str]], None],
     ) -> Iterator[Document]:
-        """The documents of registrations with their duplicate status; with a `position`, once their text keys are
-        recorded. Nothing is done before the engine iterates: a process that may not write the index writes no text
-        keys."""
+        """The documents of the registrations `ids` of a commit with their duplicate status; with `positions`, once
+        their text keys are recorded, those of the last portion at the second position: an index that is copied
+        meanwhile reads again what is not recorded. Nothing is done before the engine iterates: a process that may not
+        write the index writes no text keys."""
+        remaining = len(ids)
         for registrations, documents in portions:
+            remaining -= len(registrations)
             if self._duplicates is None:
                 yield from documents
             else:
-                if position is not None:
+                if positions is not None:
                     documents = list(documents)
-                    self._duplicates.update(registrations, documents, position)
+                    self._duplicates.update(registrations, documents, positions[0 if remaining else 1])
                 statuses = self._duplicates.statuses(registrations)
                 yield from (document_with_status(document, statuses) for document in documents)
             documents = ()

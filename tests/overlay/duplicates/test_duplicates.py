@@ -20,6 +20,7 @@ from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
 from overlay.duplicates.earlier_listings import EarlierListings
 from overlay.duplicates.skeleton import skeletons
 from overlay.duplicates.text_keys import TEXT, TextKeyHistory, same_url
+from overlay.engines import IndexPosition
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import Registration
 from overlay.projection import projector
@@ -512,6 +513,25 @@ def test_a_rebuild_writes_a_registration_on_two_chains_once(
     assert len(followed) == 3
     registry.feed.rebuild()
     assert [hit.id for hit in registry.ask(with_duplicates=True, sort="name").hits] == followed
+
+
+def test_a_commit_counts_as_read_when_all_its_text_keys_are_recorded(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A copy that is made meanwhile reads its changes again."""
+    monkeypatch.setattr(projector, "BATCH", 1)
+    registry.block("1", inscribed("a", ALPHA), bodies=(ALPHA,))
+    registry.feed.run()
+    before, positions = registry.feed.position(), list[IndexPosition | None]()
+
+    def look(_: int) -> None:
+        with closing(DuplicateIndex(str(tmp_path / "index"))) as duplicates:
+            positions.append(duplicates.position())
+
+    registry.block("2", *(inscribed(id_, ALPHA, height=2) for id_ in "bcd"))
+    registry.feed.step(look)
+    assert positions == [before, before, registry.feed.position()]
+    assert before != registry.feed.position()
 
 
 def test_changes_while_the_text_keys_were_lost_are_announced_for_all_others(registry: Registry) -> None:
