@@ -52,7 +52,7 @@ class WatchedOutpoints:
 
     @property
     def arrays(self) -> tuple[np.uint64, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """Key, table and bitmap: the arguments of the compiled table_kernels."""
+        """Key, table and bitmap: the arguments of compiled loops."""
         return self._key, self._table, self._bloom
 
     def contains(self, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
