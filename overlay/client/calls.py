@@ -141,7 +141,7 @@ def diagnose(transaction: str | bytes) -> Call[DiagnosisTrace]:
 def check(body: bytes, kind: str | None = None, *, owner: str = "", id_: str = "") -> Call[CardReview]:
     """Errors, warnings and preview of a card, config or price list, for the address that will own its listing, and the
     id of the listing that it updates."""
-    parameters = _parameters(type=kind, owner=owner, id=id_)
+    parameters = _parameters(type=kind or None, owner=owner or None, id=id_ or None)
     return Call("/v1/check", _model(CardReview), parameters, "POST", content=body)
 
 
@@ -185,8 +185,8 @@ def _listing(id_: str) -> str:
 
 
 def _parameters(**texts: str | None) -> tuple[tuple[str, str], ...]:
-    """The parameters that have a value."""
-    return tuple((name, text) for name, text in texts.items() if text)
+    """The parameters that are not None; the overlay refuses empty ones."""
+    return tuple((name, text) for name, text in texts.items() if text is not None)
 
 
 def _camel(name: str) -> str:

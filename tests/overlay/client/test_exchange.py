@@ -52,6 +52,12 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 # -- retries
 
 
+def test_an_empty_value_is_sent_so_that_the_overlay_refuses_it() -> None:
+    """Without it the price would be that of the only offer, and in the currency of that."""
+    assert calls.quote("a", "", currency="").parameters == (("id", "a"), ("configId", ""), ("currency", ""))
+    assert calls.check(b"{}").parameters == ()
+
+
 async def test_a_busy_overlay_is_asked_again_when_it_says(pauses: list[float]) -> None:
     script = Script(answer(BUSY, 429, Retry_After="3"), answer(BUSY, 503), answer(CHANGES))
     async with client(script) as overlay:
