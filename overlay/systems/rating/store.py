@@ -331,9 +331,20 @@ def rate_again(writer: Writer, listings: Iterable[str], seq: int) -> None:
 
 def prove_payments(writer: Writer, chain: str, blocks: Iterable[BlockPayment]) -> None:
     """Store which blocks with payments are in a chain now; the listings that are paid in them are rated again."""
+    listings, workers = set[str](), set[str]()
     with writer.transaction() as connection:
         for block in blocks:
-            _prove_payments(connection, chain, block)
+            there = (
+                receipts.c.chain == chain,
+                receipts.c.pay_height == block.height,
+                receipts.c.pay_root == block.root,
+            )
+            for values, column in ((listings, receipts.c.listing), (workers, receipts.c.worker)):
+                values.update(connection.execute(select(column).where(*there).distinct()).scalars())
+            connection.execute(update(receipts).where(*there).values(is_proved=block.is_proved))
+        # once for all blocks: whoever locks several of these rows does so in one order
+        touch(connection, listings)
+        touch_edges(connection, [EdgePair(ANYBODY, worker) for worker in workers])
 
 
 def touch(connection: Connection, listings: Iterable[str]) -> None:
@@ -370,16 +381,6 @@ def touch_counterparties(connection: Connection, listing: str) -> None:
     keys = select(key_binds.c.key).where(key_binds.c.listing == listing)
     others = select(receipts.c.listing).where(receipts.c.counter_signer.in_(keys)).distinct()
     touch(connection, connection.execute(others).scalars().all())
-
-
-def _prove_payments(connection: Connection, chain: str, block: BlockPayment) -> None:
-    """Store whether a block is in the chain, and mark the listings with payments in it to be rated again."""
-    there = (receipts.c.chain == chain, receipts.c.pay_height == block.height, receipts.c.pay_root == block.root)
-    listings = connection.execute(select(receipts.c.listing).where(*there).distinct()).scalars().all()
-    workers = connection.execute(select(receipts.c.worker).where(*there).distinct()).scalars().all()
-    connection.execute(update(receipts).where(*there).values(is_proved=block.is_proved))
-    touch(connection, listings)
-    touch_edges(connection, [EdgePair(ANYBODY, worker) for worker in workers])
 
 
 def edge_pairs(rows: Iterable[StoredReceipt]) -> list[EdgePair]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from typing import Any
 
 import pytest
+from sqlalchemy.event import listen
 
 from indexer.store import Store, Writer
 from overlay.systems.rating.store import BlockPayment, ReceiptQueries, StoredReceipt, prove_payments
@@ -72,6 +74,28 @@ def test_this_registry_counts_what_proven_payments_paid_for(store: Store, writer
     prove_payments(writer, "bsv", [BlockPayment(7, b"root", False)])
     assert trust_edge(graph, ANYBODY) == TrustEdge("unknown", 0, 0)
     assert trust_edge(graph) == TrustEdge("verified", 6, 0)
+
+
+def test_payments_of_several_blocks_mark_edges_in_the_order_in_which_readers_store_them(
+    store: Store, writer: Writer, graph: TrustGraph
+) -> None:
+    """PostgreSQL locks each row that a transaction writes: two orders would be a deadlock."""
+    paid = {"payment": "ff" * 32, "chain": "bsv", "pay_root": b"root", "is_proved": True}
+    submit(store, [record(1, worker=CAROL, pay_height=7, **paid), record(2, worker=BOB, pay_height=8, **paid)])
+    written: list[str] = []
+
+    def note(_c: Any, _cursor: Any, text: str, values: Any, _context: Any, _many: bool) -> None:
+        if text.startswith(("INSERT INTO trust_edges", "UPDATE trust_edges")):
+            named = values.values() if isinstance(values, dict) else values
+            written.extend(value for value in named if value in (BOB, CAROL))
+
+    listen(store.engine, "before_cursor_execute", note)
+    listen(writer.engine, "before_cursor_execute", note)
+    prove_payments(writer, "bsv", [BlockPayment(height, b"root", False) for height in (7, 8)])
+    assert written == [BOB, CAROL]
+    written.clear()
+    graph.edges([ANYBODY], [CAROL, BOB])
+    assert written == [BOB, CAROL]
 
 
 def test_edges_are_read_by_many_pairs_at_once(store: Store, graph: TrustGraph) -> None:
