@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from indexer.store import Store
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.duplicates.duplicate_status import document_with_status
-from overlay.engines import BusyError, IndexPosition, UnavailableError, is_further
+from overlay.engines import IN_FILES, BusyError, IndexPosition, UnavailableError, is_further
 from overlay.installation import NAMES
 from overlay.projection.documents import DocumentReader
 from overlay.projection.unread_changes import continues, is_ahead, pending_changes
@@ -123,7 +123,9 @@ class IndexProjector:
     @_without_collection()
     def project_after(self, position: IndexPosition, progress: Callable[[int], None] = lambda _: None) -> int:
         """Project the next changes after `position`; their number."""
-        changes = self._store.outbox.after(position.seq, MOST_BATCHES * BATCH)
+        # on a server the lease of a writer is not renewed in a commit
+        batches = MOST_BATCHES if self._engine.name in IN_FILES else 1
+        changes = self._store.outbox.after(position.seq, batches * BATCH)
         if not changes:
             return self._reindex_changed(position)
         registrations = list(dict.fromkeys(change.id for change in changes))

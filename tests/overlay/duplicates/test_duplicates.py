@@ -534,6 +534,18 @@ def test_a_commit_counts_as_read_when_all_its_text_keys_are_recorded(
     assert before != registry.feed.position()
 
 
+def test_a_commit_on_a_server_has_one_batch_of_changes(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease of its writer is not renewed in a commit: two machines would take it from each other for ever."""
+    registry.block("1", inscribed("a", ALPHA), bodies=(ALPHA,))
+    registry.feed.run()
+    monkeypatch.setattr(projector, "BATCH", 2)
+    registry.block("2", *(inscribed(id_, ALPHA, height=2) for id_ in "bcdef"))
+    assert registry.feed.step() == 5
+    registry.block("3", *(inscribed(id_, ALPHA, height=3) for id_ in "ghijk"))
+    monkeypatch.setattr(registry.engine, "name", "opensearch")
+    assert registry.feed.step() == 2
+
+
 def test_changes_while_the_text_keys_were_lost_are_announced_for_all_others(registry: Registry) -> None:
     """No process knows what the others received before."""
     body, theirs = priced("Alpha", "0xabc"), card("Gamma")
