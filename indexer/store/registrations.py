@@ -88,11 +88,14 @@ class RegistrationQueries(Queries):
     """Where registrations are, and what state they are in."""
 
     def outpoints(self, chain: str) -> Iterator[Outpoint]:
-        """The outpoints of the live registrations of a chain. Few have several events, and only for these a statement
-        looks for a later one: a third of the time of looking for each, 1.5 s for a million."""
-        several = select(events.c.registration).where(_is_of(chain), events.c.registration.is_not(None))
-        several = several.group_by(events.c.registration).having(func.count() > 1)
-        is_last = events.c.registration.not_in(several) | is_newest(chain)
+        """The outpoints of the live registrations of a chain. Few have several events, and on SQLite a statement looks
+        for a later one only of these: a third of the time of looking for each, 1.5 s for a million. PostgreSQL joins
+        all events with the later ones, in half the time of that."""
+        is_last = is_newest(chain)
+        if self._engine.dialect.name == "sqlite":
+            several = select(events.c.registration).where(_is_of(chain), events.c.registration.is_not(None))
+            several = several.group_by(events.c.registration).having(func.count() > 1)
+            is_last = events.c.registration.not_in(several) | is_last
         occupied = (events.c.chain == chain, events.c.at_txid.is_not(None), is_last)
         statement = select(events.c.at_txid, events.c.at_vout).where(*occupied)
         with self._engine.connect().execution_options(yield_per=_OUTPOINTS_AT_ONCE) as connection:

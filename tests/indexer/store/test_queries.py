@@ -40,6 +40,22 @@ def test_only_the_newest_outpoint_of_a_registration_is_returned(store: Store, wr
     assert store.registrations.at_outpoints("demo", []) == {}
 
 
+def test_outpoints_to_watch_are_read_by_a_join_or_with_a_list_of_registrations_with_several_events(
+    store: Store, writer: Writer
+) -> None:
+    """On PostgreSQL, a list that is larger than its working memory would be searched for each event."""
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
+    ran: list[tuple[str, Any]] = []
+    listen(store.engine, "before_cursor_execute", lambda *args: ran.append((args[2], args[3])))
+    assert list(store.registrations.outpoints("demo")) == [outpoint_of("a")]
+    (text, values), is_sqlite = ran[0], store.engine.dialect.name == "sqlite"
+    with store.engine.connect() as connection:
+        rows = connection.exec_driver_sql(f"EXPLAIN {'QUERY PLAN ' if is_sqlite else ''}{text}", values).all()
+    plan = "\n".join(row[-1] for row in rows)
+    assert ("LIST SUBQUERY" in plan) == is_sqlite
+    assert "SubPlan" not in plan
+
+
 def test_of_outputs_of_two_transactions_only_the_named_ones_are_looked_at(store: Store, writer: Writer) -> None:
     outputs = [outpoint_of(id_, vout) for id_ in "ab" for vout in (1, 2)]
     events = [
