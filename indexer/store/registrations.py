@@ -93,9 +93,9 @@ class RegistrationQueries(Queries):
         all events with the later ones, in half the time of that."""
         is_last = is_newest(chain)
         if self._engine.dialect.name == "sqlite":
-            several = select(events.c.registration).where(_is_of(chain), events.c.registration.is_not(None))
-            several = several.group_by(events.c.registration).having(func.count() > 1)
-            is_last = events.c.registration.not_in(several) | is_last
+            updated = select(events.c.registration).where(_is_of(chain), events.c.registration.is_not(None))
+            updated = updated.group_by(events.c.registration).having(func.count() > 1)
+            is_last = events.c.registration.not_in(updated) | is_last
         occupied = (events.c.chain == chain, events.c.at_txid.is_not(None), is_last)
         statement = select(events.c.at_txid, events.c.at_vout).where(*occupied)
         with self._engine.connect().execution_options(yield_per=_OUTPOINTS_AT_ONCE) as connection:
