@@ -99,8 +99,9 @@ class Mempool:
     def _still_offered(self) -> frozenset[bytes]:
         """The submitted transactions that are in no stored block yet."""
         now = time.monotonic()
-        over = {txid for txid, until in self._offered.items() if until <= now}
-        for txid in over | self._store.history.in_blocks(self._chain.name, self._offered):
+        offered = dict(self._offered)  # of this thread: the event loop may add to the other
+        over = {txid for txid, until in offered.items() if until <= now}
+        for txid in over | self._store.history.in_blocks(self._chain.name, offered):
             self._offered.pop(txid, None)
         return frozenset(self._offered)
 
