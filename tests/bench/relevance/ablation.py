@@ -46,7 +46,7 @@ def _in_stage_one_order(rows: Sequence[Any], *_: Any) -> list[Any]:
 
 
 _PLANNER, _RERANK = "overlay.search.planner.", "tests.overlay.search.slow_factors."
-_INDEX = "overlay.projection.search_index."
+_CANDIDATES = "overlay.search.candidates."
 
 RULES = (
     _rule("planner: joined forms", (_PLANNER + "_Planner.joined", _nothing)),
@@ -56,14 +56,14 @@ RULES = (
     _rule("planner: completions", (_PLANNER + "MAX_COMPLETIONS", 0)),
     _rule("planner: power of rarity", (_PLANNER + "POWER", 1.0)),
     _rule("planner: stop words", (_PLANNER + "_stop_words", lambda _: frozenset())),
-    _rule("stage two as a whole", (_INDEX + "_reranked", _in_stage_one_order)),
+    _rule("stage two as a whole", (_CANDIDATES + "_reranked", _in_stage_one_order)),
     _rule("stage two: weights of fields", (_RERANK + "WEIGHTS", (1.0, 1.0, 1.0))),
     _rule("stage two: lengths of fields", (_RERANK + "SHARES", (0.0, 0.0, 0.0))),
     _rule("stage two: saturation", (_RERANK + "SATURATION", 1e6)),
     _rule("stage two: proximity", (_RERANK + "PROXIMITY", 0.0)),
     _rule("stage two: exact name", (_RERANK + "EXACT_NAME", 0.0)),
     _rule("stage two: static rank", *((_RERANK + word, 0.0) for word in ("VERIFIED", "SIGNED", "AGE"))),
-    _rule("diversity", (_INDEX + "diversified", lambda sources, stop: list(range(len(sources)))[:stop])),
+    _rule("diversity", (_CANDIDATES + "diversified", lambda sources, stop: list(range(len(sources)))[:stop])),
 )
 
 
@@ -103,7 +103,7 @@ def main() -> None:
     }
     rules = [item for item in RULES if args.only in item.name]
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        stack.enter_context(patch(_INDEX + "factors", factors))
+        stack.enter_context(patch(_CANDIDATES + "factors", factors))
         search = _indexed(Path(folder))
         everything = figures(kinds, search)
         print("| | " + " | ".join(kinds) + " |")
