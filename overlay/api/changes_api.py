@@ -12,6 +12,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
+from indexer.store import StoreUnavailableError
 from overlay.api.answers import SERVICES, conditional
 from overlay.api.change_broadcaster import BATCH, BROADCASTER, ChangeBroadcaster, as_event, feed
 from overlay.api.parameters import CHANGES, STREAM, read_query
@@ -90,7 +91,7 @@ class EventStream(web.StreamResponse):
                     await self._step()
                 if self._broadcaster.closed:
                     await self._send(b"retry: %d\n\n" % randint(*_COME_BACK))  # noqa: S311 - nothing to guess
-            except (ConnectionError, TimeoutError):
+            except (ConnectionError, TimeoutError, StoreUnavailableError):  # the broadcaster logs an outage, once
                 _drop(request)
             except Exception:
                 log.exception("a stream broke")

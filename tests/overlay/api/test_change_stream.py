@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, NoReturn
 
 import pytest
-from aiohttp import ClientConnectionResetError, ClientSession, ClientTimeout
+from aiohttp import ClientConnectionResetError, ClientPayloadError, ClientSession, ClientTimeout
 from aiohttp.test_utils import make_mocked_request
 
 from indexer.retries import Backoff
@@ -353,6 +353,24 @@ async def test_an_unavailable_database_is_logged_once(
     answers = [record for record in caplog.records if record.name == "overlay.app.supervision"]
     assert [(item.levelname, item.exc_info) for item in answers] == [("WARNING", None)]
     assert "waiting for the database: the server is gone" in answers[0].getMessage()
+
+
+async def test_a_reader_that_comes_during_an_outage_of_the_database_ends_without_an_error_in_the_log(
+    serve: Serve,
+    streaming: AppServices,
+    outbox: Outbox,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def away(*_: object) -> NoReturn:
+        raise StoreUnavailableError("the server is gone")
+
+    client = await serve(streaming)
+    monkeypatch.setattr(outbox, "changes", away)
+    async with client.get("/v1/stream") as answer:
+        with pytest.raises(ClientPayloadError):
+            await answer.read()
+    assert [record for record in caplog.records if record.exc_info] == []
 
 
 async def test_a_reader_that_leaves_before_the_headers_is_no_error(outbox: Outbox) -> None:
