@@ -241,7 +241,8 @@ async def _route(request: web.Request, text: str, *, is_current: bool = True) ->
     return now, item
 
 
-_CODES = {"not-bound": "MRP_POLICY_VIOLATION", "key-bound": "MRP_POLICY_VIOLATION", AUTH: AUTH,
+_CODES = {"not-bound": "MRP_POLICY_VIOLATION", "key-bound": "MRP_POLICY_VIOLATION",
+          "too-many": "MRP_POLICY_VIOLATION", AUTH: AUTH,
           SCOPE_DENIED: SCOPE_DENIED}  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from overlay.jobs import PeriodicJob, Role
 from overlay.listings.repository import ListingRepository
 from overlay.systems.rating.listing_facts import FactsReader, agent_listing
 from overlay.systems.rating.store import (
+    DAY_MS,
     POSITION,
     ReceiptQueries,
     StoredRating,
@@ -33,7 +34,6 @@ PAUSE_SECONDS, BATCH = 2.0, 200
 CHANGES = 2_000
 """Changes of listings that are looked at in one step."""
 
-DAY_MS = 86_400_000
 REORG_BLOCKS = 1_000
 """Blocks below the tip that are checked for payments again when the tip changes."""
 

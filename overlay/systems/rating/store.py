@@ -37,11 +37,18 @@ from indexer.store.queries import Queries, batches, insert_new, row_of, rows_in,
 from indexer.store.schema import BYTEWISE, columns_of, keys, optional, original_table, rebuilt_table, required
 from indexer.store.writer import Writer
 from overlay.systems.rating.store_edges import touch_edges
+from parsers.claims.canonical_json import DocumentError
 from parsers.claims.motebit.trust_graph import ANYBODY, EdgePair
 from parsers.claims.rating_windows import MAX_READ, paid_window, signed_window
 
 MAX_FORMS = 8
 """Records of one receipt that are as strong as another, by keys that work for no listing: keys cost nothing."""
+
+DAY_MS = 86_400_000
+
+MAX_UNPAID_BYTES = 16 << 20
+"""Bytes of documents with receipts of one listing, without proved payments, that are stored in a day: receipts cost
+nothing to sign. A usual one has 2 kB."""
 
 POSITION = "ratings"
 """The name of the outbox position up to which changed listings were marked to be rated again."""
@@ -157,6 +164,18 @@ _PAYMENT = (
 _COLUMNS = [receipts.c[name] for name in StoredReceipt.__dataclass_fields__]
 
 
+def _check_unpaid(connection: Connection, rows: Sequence[StoredReceipt]) -> None:
+    """Raise DocumentError when a listing of these records has too many bytes of the last day."""
+    for listing, now in {row.listing: row.received_at for row in rows}.items():
+        recent = (receipts.c.listing == listing, receipts.c.received_at > now - DAY_MS, receipts.c.payment == "")
+        of_listing = select(receipts.c.document).where(*recent)
+        size = select(func.coalesce(func.sum(func.length(submitted_documents.c.body)), 0))
+        stored = connection.execute(size.where(submitted_documents.c.sha256.in_(of_listing))).scalar_one()
+        if stored > MAX_UNPAID_BYTES:
+            detail = f"{MAX_UNPAID_BYTES:,} bytes of documents without a payment are stored for {listing} in a day"
+            raise DocumentError("too-many", detail)
+
+
 class ReceiptQueries(Queries):
     """Reads of receipts and ratings, and the writes of submitted receipts, which raise StoreError when the database
     refuses."""
@@ -165,11 +184,13 @@ class ReceiptQueries(Queries):
 
     def submit(self, documents: Sequence[SubmittedDocument], rows: Sequence[StoredReceipt]) -> int:
         """Store documents and receipts. Returns the number of records that are new or have a new payment. Other stored
-        records are not changed."""
+        records are not changed. Raises DocumentError when a listing has too many without a payment, and stores
+        nothing then."""
         with writing(self._engine, AdvisoryLock.RECEIPTS) as connection:
             changed = [row for row in rows if _add(connection, row)]
             if changed or not rows:
                 insert_new(connection, submitted_documents, [document._asdict() for document in documents])
+            _check_unpaid(connection, [row for row in changed if not row.payment])
             touch(connection, {row.listing for row in changed})
             touch_edges(connection, edge_pairs(changed))
         return len(changed)

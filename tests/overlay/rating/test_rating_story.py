@@ -21,7 +21,7 @@ from overlay.systems.rating import store as tables
 from parsers.bitcoin import beef
 from parsers.bitcoin.tx import Outpoint
 from parsers.claims import rating_windows
-from parsers.claims.canonical_json import DocumentError
+from parsers.claims.canonical_json import DocumentError, jcs
 from parsers.claims.motebit.identifiers import did_key
 from parsers.claims.rating import RATED_AT, RatedListing, ReceiptRecord, rate
 from tests.overlay.rating.registry import PRICE, Payer, Registry
@@ -71,6 +71,19 @@ async def test_repeating_evidence_changes_nothing_in_any_spelling_of_an_identity
     trees = [registry.receipt(BOB, nested=[one]) for one in nested]
     assert [registry.intake.submit("receipt", tree).new for tree in [*trees, *trees]] == [1, 1, 1, 0, 0, 0]
     assert registry.rating(alice).completed == 1
+
+
+async def test_receipts_without_a_payment_fill_no_disk(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    works = [registry.receipt(BOB, nested=[registry.receipt(ALICE, f"t{number}")]) for number in range(4)]
+    monkeypatch.setattr("overlay.systems.rating.store.MAX_UNPAID_BYTES", int(2.5 * len(jcs(works[0]))))
+    assert [registry.intake.submit("receipt", work).new for work in works[:2]] == [1, 1]
+    assert code(registry, "receipt", works[2]) == "too-many"
+    assert registry.intake.submit("receipt", works[0]).new == 0, "what is stored can be repeated"
+    assert registry.rating(alice).completed == 2
+    registry.later += 86_401
+    assert registry.intake.submit("receipt", works[2]).new == 1
 
 
 async def test_only_a_key_that_consents_is_bound_and_to_one_listing(registry: Registry) -> None:
