@@ -42,7 +42,7 @@ Heads = Mapping[str, str]
 def mine(results: Iterable[Entry]) -> tuple[ChainKit, dict[str, str]]:
     """A chain on which the entries are inscribed, and their ids by those of their registrations."""
     rows = list(results)
-    kit = ChainKit(funds=len(rows) // OUTPUTS + 10)
+    kit = ChainKit(funds=len(rows) // OUTPUTS + 30)
     ids: dict[str, str] = {}
     for first in range(0, len(rows), PER_BLOCK):
         created = []
