@@ -27,7 +27,8 @@ def address_of(key: bytes) -> str:
 
 
 class FakeNode:
-    """`down`: it does not answer. `sent` holds every raw transaction that it accepted by `send`, in order."""
+    """`down`: it does not answer; `slow`: nor about these transactions. `sent` holds every raw transaction that it
+    accepted by `send`, in order."""
 
     def __init__(self) -> None:
         self.coins: dict[Outpoint, TxOutput] = {}
@@ -35,6 +36,7 @@ class FakeNode:
         self.blocks: list[list[Transaction]] = [[]]
         self.sent: list[bytes] = []
         self.down = False
+        self.slow: list[Transaction] = []
         self._minted = 0
 
     # -- what a gate asks
@@ -53,6 +55,8 @@ class FakeNode:
 
     async def confirmations(self, tx: Transaction) -> int | None:
         self._answer()
+        if tx in self.slow:
+            raise SourceUnavailableError("too slow")
         if tx.hex_id in self.mempool:
             return 0
         depths = (len(self.blocks) - number for number, block in enumerate(self.blocks) if tx in block)

@@ -287,23 +287,14 @@ async def test_what_was_given_back_is_deleted_after_a_day(server: PaidServer) ->
     assert [server.task(task) for task in (TASK, other)] == [None, TaskState.COMPLETED]
 
 
-async def test_a_payment_that_the_node_cannot_answer_for_holds_no_other_up(
-    server: PaidServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_payment_that_the_node_cannot_answer_for_holds_no_other_up(server: PaidServer) -> None:
     stuck, other = server.pays(), server.pays()
     for number, tx in enumerate((stuck, other)):
         assert (await server.call(claim_of(tx), A2B_Task=f"{TASK}{number}")).status == 200
         server.time += 1
     for _ in range(DEPTH):
         server.node.mine()
-    answer = server.node.confirmations
-
-    async def refuse(tx: Transaction) -> int | None:
-        if tx == stuck:
-            raise SourceUnavailableError("too slow")
-        return await answer(tx)
-
-    monkeypatch.setattr(server.node, "confirmations", refuse)
+    server.node.slow = [stuck]
     for _ in range(2):
         with pytest.raises(SourceUnavailableError):
             await server.gate.maintain()

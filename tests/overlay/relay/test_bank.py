@@ -348,31 +348,20 @@ def test_what_no_node_takes_is_not_watched(world: World) -> None:
     assert len(world.store.cash.watched()) == 1
 
 
-def test_a_deposit_that_the_node_cannot_answer_for_holds_no_other_up(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deposit_that_the_node_cannot_answer_for_holds_no_other_up(world: World) -> None:
     stuck, other = world.deposit(ALICE, 10_000), world.deposit(BOB, 10_000)
     for agent, tx in ((ALICE, stuck), (BOB, other)):
         announce(world, agent, tx)
         world.time += 1
     world.mine()
-    answer = world.node.confirmations
-
-    async def refuse(tx: Transaction) -> int | None:
-        if tx == stuck:
-            raise SourceUnavailableError("too slow")
-        return await answer(tx)
-
-    monkeypatch.setattr(world.node, "confirmations", refuse)
+    world.node.slow = [stuck]
     for _ in range(2):
         with pytest.raises(SourceUnavailableError):
             watch(world)
     assert world.balances(ALICE, BOB) == [0, 10_000]
 
 
-def test_a_withdrawal_that_the_node_cannot_answer_for_holds_nothing_up(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_withdrawal_that_the_node_cannot_answer_for_holds_nothing_up(world: World) -> None:
     funded(world, ALICE, 50_000)
     funded(world, BOB, 50_000)
     stuck, other = (signed(world, withdraw(world, agent, 50_000)) for agent in (ALICE, BOB))
@@ -382,14 +371,7 @@ def test_a_withdrawal_that_the_node_cannot_answer_for_holds_nothing_up(
     announce(world, CAROL, later)
     watch(world)
     world.mine()
-    answer = world.node.confirmations
-
-    async def refuse(tx: Transaction) -> int | None:
-        if tx == stuck:
-            raise SourceUnavailableError("too slow")
-        return await answer(tx)
-
-    monkeypatch.setattr(world.node, "confirmations", refuse)
+    world.node.slow = [stuck]
     with pytest.raises(SourceUnavailableError):
         watch(world)
     assert [withdrawal.motebit_id for withdrawal in world.store.cash.open_withdrawals()] == [ALICE.id]
