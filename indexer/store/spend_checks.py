@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, insert, select, tuple_
 
 from indexer.store import outbox
 from indexer.store.queries import Queries, batches, insert_new
-from indexer.store.registrations import is_newest
+from indexer.store.registrations import is_live
 from indexer.store.schema import events, extra_transactions, spend_checks, unproved_transactions
 from indexer.store.writer import Writer
 from parsers.bitcoin.tx import Outpoint
@@ -43,7 +43,7 @@ class SpendCheckQueries(Queries):
         statement = (
             select(events.c.at_txid, events.c.at_vout)
             .outerjoin(spend_checks, outpoint & (spend_checks.c.chain == chain))
-            .where(events.c.chain == chain, events.c.at_txid.is_not(None), is_newest(chain))
+            .where(is_live(chain, self._engine.dialect.name))
             .where(spend_checks.c.tried_at.is_(None) | (spend_checks.c.tried_at < before))
             .order_by(spend_checks.c.tried_at.is_not(None), spend_checks.c.tried_at, events.c.place.desc())
             .limit(limit)
