@@ -120,7 +120,6 @@ class IndexProjector:
         log.info("index: rebuilding, because %s", reason)
         return self.rebuild(lambda done, _: progress(done))
 
-    @_without_collection()
     def project_after(self, position: IndexPosition, progress: Callable[[int], None] = lambda _: None) -> int:
         """Project the next changes after `position`; their number."""
         # on a server the lease of a writer is not renewed in a commit
