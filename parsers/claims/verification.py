@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from parsers.claims import card_signature
 from parsers.claims.canonical_json import DocumentError, read
 from parsers.claims.delegateos.capability_token import MAX_DEPTH, TokenContext, verify_dct
-from parsers.claims.delegateos.contracts import verify_attestation, verify_contract_output
+from parsers.claims.delegateos.contracts import check_contract, verify_attestation, verify_contract_output
 from parsers.claims.delegateos.signed_objects import trusted_principals
 from parsers.claims.json_web_key import MAX_KEYS
 from parsers.claims.motebit.bearer_token import verify_token
@@ -121,6 +121,7 @@ def _dct(request: VerifyRequest) -> DocumentVerdict:
     if operation is not None and namespace is None:
         raise VerifyRequestError("/context/namespace", "missing", "an operation needs the namespace that it is of")
     keys = [root] if request.keys is None and root is not None else request.keys
+    contract_id, required = _contract_terms(request)
     context = TokenContext(
         roots=trusted_principals(keys) or frozenset(),
         now=request.now,
@@ -129,12 +130,28 @@ def _dct(request: VerifyRequest) -> DocumentVerdict:
         namespace=namespace,
         spent=request.member("spentMicrocents", NUMBER, 0),
         max_depth=request.member("maxChainDepth", NUMBER, MAX_DEPTH),
-        contract_id=request.member("contractId", TEXT),
+        contract_id=contract_id,
+        required=required,
         revoked=frozenset(request.member("revocationIds", _FEW_TEXTS, ())),
         revocations=request.member("revocations", _FEW, ()),
         seen=request.seen,
     )
     return verify_dct(request.document, context)
+
+
+def _contract_terms(request: VerifyRequest) -> tuple[str | None, Sequence[str]]:
+    """The contract that a token has to be for, and the capabilities that it requires (§5.2): of a signed contract in
+    the context, else of a contract's id. Raises VerifyRequestError."""
+    id_, contract = request.member("contractId", TEXT), request.context.get("contract")
+    if contract is None:
+        return id_, ()
+    try:
+        check_contract(contract, None)
+    except DocumentError as error:
+        raise VerifyRequestError("/context/contract", error.code, error.detail) from None
+    if id_ not in (None, contract["id"]):
+        raise VerifyRequestError("/context/contractId", "contract-mismatch", "contractId is not that of the contract")
+    return contract["id"], contract["constraints"]["requiredCapabilities"]
 
 
 def _contract_output(request: VerifyRequest) -> DocumentVerdict:
@@ -203,8 +220,8 @@ KINDS: dict[str, DocumentKind] = {
     "dct": DocumentKind(
         _dct,
         frozenset((
-            "operation", "namespace", "resource", "spentMicrocents", "maxChainDepth", "contractId", "revocationIds",
-            "revocations", "seen", "rootPublicKey", "now",
+            "operation", "namespace", "resource", "spentMicrocents", "maxChainDepth", "contractId", "contract",
+            "revocationIds", "revocations", "seen", "rootPublicKey", "now",
         )),
     ),
     "contract-output": DocumentKind(_contract_output, frozenset(("output",))),

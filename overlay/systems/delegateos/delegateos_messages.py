@@ -20,7 +20,7 @@ from overlay.systems.delegateos.delegated_access import ACTIONS, NAMESPACE, Acce
 from overlay.systems.delegateos.revocations import store_revocation
 from overlay.text.compact_json import encode
 from parsers.claims.canonical_json import DocumentError, check_size, plain, read
-from parsers.claims.delegateos.capability_token import FORMAT, TokenDeniedError, revocation_ids
+from parsers.claims.delegateos.capability_token import FORMAT, TokenDeniedError, is_covered, revocation_ids
 from parsers.claims.delegateos.contracts import check_contract, verify_attestation
 from parsers.claims.delegateos.signed_objects import is_principal
 from parsers.claims.delegateos.token_issue import Delegation, last_delegation
@@ -85,14 +85,14 @@ def _delegate(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]
             dct=params["dct"], contract=encode(contract).decode(),
             expires_at=(instant(granted.steps[-1].expires) or 0) // _NANOSECONDS,
         )  # fmt: skip
-        access.records.add_delegation(stored, access.now() // _NANOSECONDS)
+        status = access.records.add_delegation(stored, access.now() // _NANOSECONDS)
     except DocumentError as error:
         return {"accepted": False, "reason": error.code, "details": error.detail}
     except RecordsFullError as error:
         return {"accepted": False, "reason": "busy", "details": str(error)}
     # a request costs one unit, and a search is given up after SECONDS
     estimates = {"estimatedDurationMs": int(1_000 * SECONDS), "estimatedCostMicrocents": 1}
-    return {"accepted": True, "delegationId": delegation.id, **estimates}
+    return {"accepted": True, "delegationId": delegation.id, "status": status, **estimates}
 
 
 def _check_contract(contract: Any, granted: Access, delegation: Delegation, now: int) -> None:
@@ -105,12 +105,11 @@ def _check_contract(contract: Any, granted: Access, delegation: Delegation, now:
         raise DocumentError("expired", "the deadline of the contract is over")
     if delegation.depth > constraints["maxChainDepth"]:
         raise DocumentError("chain_depth_exceeded", "the token is delegated further than the contract allows")
-    grants = {(capability["namespace"], capability["action"]) for capability in granted.steps[-1].capabilities}
     for name in constraints["requiredCapabilities"]:
         namespace, _, action = name.rpartition(":")
         if namespace != NAMESPACE or action not in ACTIONS:
             raise DocumentError("capability_mismatch", f"this registry does not support {name[:100]!a}")
-        if not grants & {(n, a) for n in (namespace, "*") for a in (action, "*")}:
+        if not is_covered(name, granted.steps[-1].capabilities):
             raise DocumentError("capability_mismatch", f"the token does not grant {name}")
 
 

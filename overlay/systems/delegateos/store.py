@@ -166,14 +166,17 @@ class DelegationRecords(Queries):
 
     # -- delegations
 
-    def add_delegation(self, delegation: StoredDelegation, now: int) -> None:
-        """Store a delegation. A delegation of the same block is not replaced. Raises RecordsFullError."""
+    def add_delegation(self, delegation: StoredDelegation, now: int) -> str:
+        """Store a delegation, and return its status. A delegation of the same block is not replaced. Raises
+        RecordsFullError."""
         with writing(self._engine, AdvisoryLock.DELEGATIONS) as connection:
             trim_expired(connection, dct_delegations, now - DELEGATION_SECONDS)
             number = count(connection, dct_delegations)
             if number >= MAX_DELEGATIONS:
                 raise RecordsFullError(f"{number:,} delegations are stored; try again when some of them have expired")
             insert_new(connection, dct_delegations, [row_of(delegation)])
+            same = dct_delegations.c.block == delegation.block
+            return str(connection.execute(select(dct_delegations.c.status).where(same)).scalar_one())
 
     def delegations(self, id_: str, delegatee: str) -> list[StoredDelegation]:
         """The delegations with an id to a principal: usually one, as ids are the clients' own."""

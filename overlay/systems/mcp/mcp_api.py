@@ -35,6 +35,9 @@ MAX_BODY = (4 << 20) + (64 << 10)
 """Bytes of a message: a raw transaction as long as `POST /v1/diagnose` takes it."""
 
 _PARSE_ERROR = -32700
+_NOTIFIED = "delegateos/"
+"""Messages that may come without an id: completions and revocations are notifications (DelegateOS §9.4, §9.5)."""
+
 _ASGI_APP: web.AppKey[asyncio.Future[AsgiApp]] = web.AppKey("MCP application", asyncio.Future)
 """The package's application, once it runs."""
 
@@ -101,9 +104,10 @@ async def post_message(request: web.Request) -> web.Response:
         message = strict_json.request(document)
     except ParseError as error:
         raise ProblemError(400, f"the body cannot be read: {error}") from None
-    id_ = message.get("id") if isinstance(message, dict) else None
-    if not isinstance(id_, str | int) or not isinstance(message.get("method"), str):
-        raise ProblemError(400, "the body is not a JSON object with id and method, a text each")
+    method = message.get("method") if isinstance(message, dict) else None
+    is_notification = isinstance(method, str) and method.startswith(_NOTIFIED) and "id" not in message
+    if not isinstance(method, str) or not (is_notification or isinstance(message.get("id"), str | int)):
+        raise ProblemError(400, "the body is not a JSON object with a method, a text, and an id, a text or an integer")
     if (token := message.pop("dct", None)) is not None:
         message["params"] = _with_token(message.get("params") or {}, token)
     return await _respond(request, {**message, "jsonrpc": "2.0"}, document, {"accept": JSON, "content-type": JSON})
@@ -215,7 +219,7 @@ API = SystemApi(
         "DelegateOsMessage": {
             "type": "object",
             "description": "A message of the HTTP client of DelegateOS.",
-            "required": ["id", "method"],
+            "required": ["method"],
             "properties": {
                 "id": {"type": ["string", "integer"]}, "method": {"type": "string"},
                 "params": {"type": "object"}, "dct": {"type": "string"},

@@ -8,8 +8,10 @@ from typing import Any
 
 from overlay.api.base_url import listing_url
 from overlay.api.identity_key import IdentityKey
+from parsers.claims import plain_yaml
 from parsers.claims.canonical_json import jcs
 from parsers.claims.motebit.identifiers import HEX_SUITE, binding, sovereign_id
+from parsers.claims.motebit.identity_file import signed_file
 from parsers.claims.motebit.settlement import FEE_PERCENT, RelayAgent
 from parsers.local_hosts import shared_url
 
@@ -106,6 +108,23 @@ PROTOCOL_VERSION = "1.0"
 def relay_id(identity: IdentityKey | None) -> str:
     """The identity that commits to this registry's key, "" without one."""
     return sovereign_id(identity.ed25519_public) if identity else ""
+
+
+def identity_file(identity: IdentityKey, public_url: str) -> str:
+    """The signed identity file of this registry (identity@1.0). The key is also a member of its own, where the
+    delegation specification has it."""
+    key = identity.ed25519_public.hex()
+    content = {
+        "spec": "motebit/identity@1.0",
+        "motebit_id": relay_id(identity),
+        "public_key": key,
+        "type": "service",
+        "service_name": "A2B registry overlay",
+        **({"service_url": public_url} if public_url else {}),
+        "capabilities": ["discovery"],
+        "identity": {"algorithm": "Ed25519", "public_key": key},
+    }
+    return signed_file(identity.ed25519, plain_yaml.dump(content))
 
 
 def signed(identity: IdentityKey, base: str, agent_count: int, *, settles: bool) -> dict[str, Any]:

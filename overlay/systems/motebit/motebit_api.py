@@ -13,6 +13,7 @@ from aiohttp import web
 from overlay.api import values
 from overlay.api.answers import SERVICES, conditional, json_answer
 from overlay.api.base_url import base_url
+from overlay.api.identity_key import IdentityKey
 from overlay.api.parameters import MAX_LIMIT, parameter, read_query, table
 from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.protocol_requests import find
@@ -94,13 +95,26 @@ async def resolve(request: web.Request) -> web.Response:
 
 async def metadata(request: web.Request) -> web.Response:
     """What this registry is to Motebit agents, signed with its identity key."""
-    identity = request.app[SERVICES].identity
-    if identity is None:
-        raise NotFoundError("this registry has no identity key to sign its metadata with: set A2B_IDENTITY_KEY")
+    identity = _identity(request)
     pairs = [("type", "agent"), ("status", "live"), ("limit", "1")]
     count = (await find(request, pairs, facts=((VERIFIED, CLAIMED),))).total
     settles = request.app.get(AGENT_RELAY) is not None
     return conditional(encode(agent_rows.signed(identity, base_url(request), count, settles=settles)))
+
+
+async def identity_file(request: web.Request) -> web.Response:
+    """The identity of this registry, signed with its key, as hosts of agents serve theirs."""
+    text = agent_rows.identity_file(_identity(request), request.app[SERVICES].site.public_url)
+    answer = conditional(text.encode())
+    answer.content_type, answer.charset = _MARKDOWN, "utf-8"
+    return answer
+
+
+def _identity(request: web.Request) -> IdentityKey:
+    identity = request.app[SERVICES].identity
+    if identity is None:
+        raise NotFoundError("this registry has no identity key to sign with: set A2B_IDENTITY_KEY")
+    return identity
 
 
 async def candidates(request: web.Request) -> web.Response:
@@ -115,6 +129,7 @@ def error_response(_request: web.Request, problem: ProblemError, _request_id: st
     return json_answer({"error": problem.detail, "status": problem.status}, status=problem.status, headers=headers)
 
 
+_MARKDOWN = "text/markdown"
 _OBJECT = {"type": "object"}
 _TEXT = {"type": "string"}
 _AGENT = {"required": ["motebit_id", "endpoint_url", "capabilities", "public_key", "identity", "listing"], **_OBJECT}
@@ -139,6 +154,7 @@ API = SystemApi(
             limit="costly",
         ),
         _route("/.well-known/motebit.json", metadata, "MotebitRelay", errors=(404,)),
+        _route("/.well-known/motebit.md", identity_file, None, media=(_MARKDOWN,), errors=(404,)),
     ),
     schemas={
         "MotebitCandidates": {

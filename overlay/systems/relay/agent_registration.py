@@ -26,6 +26,7 @@ KEPT_SECONDS = 90 * 86_400
 
 AUDIENCES = ("register-device", "agent:register")
 HEARTBEAT_AUDIENCES = (*AUDIENCES, "agent:heartbeat")
+DEREGISTER_AUDIENCES = (*AUDIENCES, "agent:deregister")
 MAX_NAMES, MAX_NAME, MAX_TEXT = 64, 200, 2_000
 UNIT = "SAT"
 """The ledger's unit, as prices name it."""
@@ -99,6 +100,20 @@ def heartbeat(relay: Relay, request: SignedRequest) -> str:
     now = relay.now()
     relay.agents.beat(mid, now, now + REGISTERED_SECONDS)
     return mid
+
+
+def deregister(relay: Relay, request: SignedRequest) -> None:
+    """End the registration of an agent: it is offered no more, and gets no tasks. Raises RelayRefusedError."""
+    now = relay.now()
+    relay.agents.beat(relay.caller(request, DEREGISTER_AUDIENCES, once=True), now, now)
+
+
+def registered(relay: Relay, motebit_id: str) -> RelayAgent:
+    """A registered agent, also one that was silent for longer than it is offered. Raises RelayRefusedError."""
+    agent = relay.agents.agent(relay.identity(motebit_id))
+    if agent is None:
+        raise RelayRefusedError(404, "not-registered", f"no agent {motebit_id[:200]!a} is registered")
+    return agent
 
 
 def prices(pricing: Sequence[Mapping[str, Any]], capabilities: Sequence[str]) -> dict[str, int]:

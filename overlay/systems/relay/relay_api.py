@@ -160,6 +160,32 @@ async def heartbeat(request: web.Request, relay: Relay) -> web.Response:
 
 
 @_answered
+async def deregister(request: web.Request, relay: Relay) -> web.Response:
+    """End an agent's registration; its key, tasks and account stay."""
+    await to_thread(agent_registration.deregister, relay, await signed_request(request, MAX_BODY))
+    return json_answer({"ok": True})
+
+
+@_answered
+async def registered(request: web.Request, relay: Relay) -> web.Response:
+    """A registered agent: its key, address and capabilities."""
+    agent = await to_thread(agent_registration.registered, relay, request.match_info["agent"])
+    return json_answer({
+        "motebit_id": agent.motebit_id, "public_key": agent.public_key.hex(), "endpoint_url": agent.endpoint,
+        "capabilities": list(agent.capabilities),
+        "metadata": {"name": agent.name, "description": agent.description},
+        "expires_at": agent.expires_at * 1_000,
+    })  # fmt: skip
+
+
+@_answered
+async def verify_receipt(request: web.Request, relay: Relay) -> web.Response:
+    """Whether a receipt is valid under an agent's registered key; it settles nothing."""
+    agent = await to_thread(agent_registration.registered, relay, request.match_info["agent"])
+    return json_answer(await to_thread(tasks.judged_receipt, relay, agent, await body(request, MAX_BYTES)))
+
+
+@_answered
 async def submit(request: web.Request, relay: Relay) -> web.Response:
     """Submit a task for an agent: its price and a buffer are locked."""
     raw = await body(request, MAX_SUBMITTED)
@@ -285,6 +311,10 @@ API = SystemApi(
         _write("/api/v1/agents/register", register, "RelayRegistration", errors=(401, 404, 403, 409),
                body="RelayNewAgent"),
         _write("/api/v1/agents/heartbeat", heartbeat, "RelayHeartbeat", errors=(401, 404)),
+        _write("/api/v1/agents/deregister", deregister, "RelayHeartbeat", method="DELETE", errors=(401, 404)),
+        _read(_ACCOUNT, registered, "RelayAgent", headers=(), errors=(404,)),
+        _write("/agent/{agent}/verify-receipt", verify_receipt, "RelayReceiptVerdict", body="RelayReceipt",
+               headers=(), errors=(404,), limit="costly"),
         _write("/agent/{agent}/task", submit, "RelayTask", errors=(401, 404, 402, 403, 409, 410), body="RelayNewTask",
                status=201, headers=(_TOKEN, _KEY)),
         _write("/agent/{agent}/task/{task}/result", result, "RelaySettlement", errors=(401, 404, 403, 410),
@@ -301,6 +331,11 @@ API = SystemApi(
     schemas={
         "RelayRegistration": record({"registered": BOOL, "motebit_id": TEXT, "expires_at": COUNT}),
         "RelayHeartbeat": record({"ok": BOOL}),
+        "RelayAgent": record(
+            {"motebit_id": TEXT, "public_key": TEXT, "endpoint_url": TEXT, "capabilities": array_of(TEXT),
+             "metadata": {"type": "object"}, "expires_at": COUNT}
+        ),
+        "RelayReceiptVerdict": record({"valid": BOOL}, {"reason": TEXT, "detail": TEXT}),
         "RelayTask": record(
             {"task_id": TEXT, "status": TEXT, "price": COUNT, "locked": COUNT, "currency": TEXT, "expires_at": COUNT}
         ),

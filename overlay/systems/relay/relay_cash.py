@@ -1,4 +1,4 @@
-"""`a2b relay`: the withdrawals that wait for the operator's signature."""
+"""`a2b relay`: the withdrawals that wait for the operator's signature, and credits by the operator."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import time
 from argparse import Namespace
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from overlay.commands.options import UsageError, add_json, command, print_answer, settings_of
 from overlay.text.terminal import say
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
+    from overlay.systems.relay.store import RelayStore
     from overlay.systems.relay.store_cash import RelayCash
 
 
@@ -19,23 +21,31 @@ def add(commands: Commands) -> None:
     """Add `a2b relay`."""
     parser = command(
         commands, "relay", relay,
-        "List withdrawals that are not mined, with their unsigned transactions, take a signed one, or cancel one.",
+        "List withdrawals that are not mined, with their unsigned transactions, take a signed one, cancel one, or "
+        "credit an account.",
         "data", "database",
         more="Sign a transaction with your own wallet, unchanged, and hand it in: the relay sends it, and books it "
         "once it has six confirmations. Do not send it yourself: the withdrawal may be cancelled by then.",
     )  # fmt: skip
     parser.add_argument("--signed", metavar="RAWTX", help="the signed transaction of a withdrawal, as hex")
     parser.add_argument("--cancel", metavar="ID", help="a withdrawal whose signed transaction was not handed in")
+    parser.add_argument(
+        "--credit", metavar=("AGENT", "SATOSHIS"), nargs=2,
+        help="an amount for which a registered agent paid you in another way than by a deposit",
+    )  # fmt: skip
     add_json(parser)
 
 
 def relay(args: Namespace) -> int:
-    """Print the open withdrawals, store a signed transaction, or cancel a withdrawal."""
+    """Print the open withdrawals, store a signed transaction, cancel a withdrawal, or credit an account."""
     from overlay.app.storage import open_store
     from overlay.systems.relay.store import RelayStore
 
     with closing(open_store(settings_of(args), create=False)) as store:
-        cash = RelayStore(store.primary).cash
+        relay_store = RelayStore(store.primary)
+        cash = relay_store.cash
+        if args.credit is not None:
+            return _credit(relay_store, *args.credit)
         if args.signed is not None:
             return _store_signed(cash, args.signed)
         if args.cancel is not None:
@@ -89,4 +99,18 @@ def _cancel(cash: RelayCash, id_: str) -> int:
         say("no unsigned withdrawal has this id")
         return 1
     say(f"the withdrawal {id_} is cancelled: {withdrawal.amount:,} satoshis go back to {withdrawal.motebit_id!a}")
+    return 0
+
+
+def _credit(store: RelayStore, motebit_id: str, satoshis: str) -> int:
+    """Credit the account of a registered agent."""
+    from parsers.claims.motebit.settlement import MAX_PRICE
+
+    if not (satoshis.isascii() and satoshis.isdigit()) or not 0 < int(satoshis[:20]) <= MAX_PRICE:
+        raise UsageError(f"--credit takes an agent and an integer from 1 to {MAX_PRICE:,} satoshis")
+    if store.agents.agent(motebit_id) is None:
+        say(f"no agent {motebit_id[:200]!a} is registered")
+        return 1
+    balance = store.cash.credit_by_operator(motebit_id, int(satoshis), str(uuid4()), int(time.time()))
+    say(f"the account of {motebit_id!a} has {balance:,} satoshis")
     return 0

@@ -37,7 +37,15 @@ from overlay.systems.relay.store_coins import (
     step,
     transaction_of,
 )
-from overlay.systems.relay.store_ledger import CHAIN, agent_account, booking, ledger_entries, post
+from overlay.systems.relay.store_ledger import (
+    CHAIN,
+    OPERATOR,
+    agent_account,
+    balance_of,
+    booking,
+    ledger_entries,
+    post,
+)
 
 
 class RelayCash(Queries):
@@ -79,6 +87,13 @@ class RelayCash(Queries):
             amounts = {CHAIN: -deposit.amount, account: deposit.amount}
             post(connection, "deposit", _ref(deposit.txid, deposit.credits + 1), now, amounts)
         return True
+
+    def credit_by_operator(self, motebit_id: str, amount: int, id_: str, now: int) -> int:
+        """Credit an account with an amount that the operator got in another way than on the chain; the balance."""
+        account = agent_account(motebit_id)
+        with booking(self._engine) as connection:
+            post(connection, "credit", id_, now, {OPERATOR: -amount, account: amount}, may_owe=OPERATOR)
+            return balance_of(connection, account)
 
     def reverse(self, deposit: Deposit, now: int) -> bool:
         """Take a credited deposit back, as no block has it any more: its account may owe from then on, and unsigned

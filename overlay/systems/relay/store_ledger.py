@@ -27,8 +27,9 @@ ledger_postings = original_table(
 
 ledger_balances = original_table("ledger_balances", *keys(account=String), *required(amount=BigInteger))
 
-CHAIN, FEES = "chain", "fees"
-"""Accounts: what is held on the chain (its balance is the negative of it), and the operator's fees."""
+CHAIN, FEES, OPERATOR = "chain", "fees", "operator"
+"""Accounts: what is held on the chain (its balance is the negative of it), the operator's fees, and what the operator
+has credited (its balance is the negative of it)."""
 
 
 class InsufficientFundsError(Exception):

@@ -14,8 +14,8 @@ from overlay.systems.relay.store_tasks import SubmittedTask, TaskSettlement, Too
 from overlay.systems.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, key_conflict, request_key
 from parsers.claims.canonical_json import DocumentError, read
 from parsers.claims.motebit.bearer_token import SignedRequest
-from parsers.claims.motebit.identifiers import canonical_id
-from parsers.claims.motebit.receipts import MAX_DEPTH, ReceiptNode, ReceiptRules, receipt_tree
+from parsers.claims.motebit.identifiers import canonical_id, is_same_identity
+from parsers.claims.motebit.receipts import MAX_DEPTH, ReceiptNode, ReceiptRules, receipt_tree, verify_receipt
 from parsers.claims.motebit.settlement import (
     Hop,
     RelayAgent,
@@ -69,7 +69,7 @@ def _locked(relay: Relay, mid: str, key: str, task: TaskRequest) -> SubmittedTas
     if worker is None:
         raise RelayRefusedError(404, "not-registered", f"no agent {task.worker[:200]!a} is registered here")
     if worker.expires_at <= now:
-        raise RelayRefusedError(410, "expired", f"the agent {task.worker[:200]!a} sent no request for a week")
+        raise RelayRefusedError(410, "expired", f"the registration of {task.worker[:200]!a} has ended")
     price = price_of(worker, task.required_capabilities)
     if task.max_budget is not None and price > task.max_budget:
         raise RelayRefusedError(409, "too-dear", f"the price is {price:,}, above max_budget", price=price)
@@ -133,6 +133,20 @@ def result(relay: Relay, request: SignedRequest, worker: str, id_: str) -> dict[
     if top.is_due:
         settled = set(relay.tasks.settle([_settlement(relay, hop) for hop in hops if hop.is_due], relay.now()))
     return _answer(relay, hops if top.is_due else [top], settled)
+
+
+def judged_receipt(relay: Relay, agent: RelayAgent, document: bytes) -> dict[str, Any]:
+    """Whether a document is a valid receipt of an agent, and the code and sentence of its fault."""
+    try:
+        receipt = read(document)
+    except DocumentError as error:
+        return {"valid": False, "reason": error.code, "detail": error.detail}
+    verdict = verify_receipt(receipt, ReceiptRules(keys={agent.motebit_id: agent.public_key}, now=relay.now_ms()))
+    if verdict.error:
+        return {"valid": False, "reason": verdict.error, "detail": verdict.detail}
+    if not is_same_identity(receipt["motebit_id"], agent.motebit_id):
+        return {"valid": False, "reason": "wrong-worker", "detail": "the receipt is that of another agent"}
+    return {"valid": True}
 
 
 def _submitted(relay: Relay, worker: str, id_: str, mid: str) -> SubmittedTask:

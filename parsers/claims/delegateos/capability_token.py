@@ -23,10 +23,9 @@ from parsers.claims.canonical_json import (
     jcs,
     joined,
     read,
-    without,
 )
 from parsers.claims.delegateos.resource_globs import GlobBudget, is_part, matches
-from parsers.claims.delegateos.signed_objects import DIGEST_BYTES, check_canonical, check_object, digest_text
+from parsers.claims.delegateos.signed_objects import DIGEST_BYTES, check_canonical, check_record, digest_text
 from parsers.claims.record_shape import ANYTHING, COUNT, NUMBER, OBJECT, OBJECTS, TEXT, TIME, RecordShape, one_of
 from parsers.claims.rfc3339 import instant
 from parsers.claims.verdict import DocumentVerdict
@@ -91,7 +90,8 @@ class TokenDeniedError(DocumentError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenContext:
     """The checks of a token, at a time (nanoseconds since 1970). `roots` are the trusted issuers. Without an
-    `operation` no capability is checked; without a namespace one of any namespace suffices. `revoked` are ids that are
+    `operation` no capability is checked; without a namespace one of any namespace suffices. `required` are the
+    capabilities of its contract, as `namespace:action` (§5.2). `revoked` are ids that are
     certainly revoked, `revocations` entries that must be signed by a principal with the right to revoke; `seen` are
     delegation ids that were used before."""
 
@@ -103,6 +103,7 @@ class TokenContext:
     spent: float = 0
     max_depth: float = MAX_DEPTH
     contract_id: str | None = None
+    required: Sequence[str] = ()
     revoked: frozenset[str] = frozenset()
     revocations: Sequence[Any] = ()
     seen: frozenset[str] = frozenset()
@@ -146,6 +147,14 @@ def is_granted(capability: Mapping[str, str], granted: Sequence[Mapping[str, str
         and parent["action"] == capability["action"]
         and is_part(capability["resource"], parent["resource"], steps)
         for parent in granted
+    )
+
+
+def is_covered(name: str, granted: Sequence[Mapping[str, str]]) -> bool:
+    """Whether a capability of a contract, `namespace:action`, is among those granted, on some resource."""
+    namespace, _, action = name.rpartition(":")
+    return any(
+        capability["namespace"] in (namespace, "*") and capability["action"] in (action, "*") for capability in granted
     )
 
 
@@ -245,6 +254,10 @@ def _authorized(token: Token, context: TokenContext) -> dict[str, Any]:
     last = blocks(token)[-1]
     if context.contract_id not in (None, last["contractId"]):
         raise TokenDeniedError("capability_not_granted", "the token is for another contract")
+    missing = next((name for name in context.required if not is_covered(name, scope.capabilities)), None)
+    if missing is not None:
+        detail = f"the token does not grant {missing[:100]!a}, which its contract requires"
+        raise TokenDeniedError("capability_not_granted", detail, granted=list(scope.capabilities))
     if last["delegationId"] in context.seen:
         raise TokenDeniedError("replayed", f"the delegation {last['delegationId'][:100]!a} was used before")
     return {
@@ -273,8 +286,7 @@ def check_revocation(entry: Any) -> None:
     id_, is_canonical = from_base64url(entry["revocationId"])
     if not is_canonical or len(id_) != DIGEST_BYTES:
         raise DocumentError("malformed", "revocationId is not the BLAKE2b-256 of a block, in base64url")
-    detail = "the Ed25519 signature does not verify"
-    check_object(entry["revokedBy"], without(entry, "signature"), entry["signature"], "bad-signature", detail)
+    check_record(entry["revokedBy"], entry, "the Ed25519 signature does not verify")
 
 
 def is_revoked(token: Token, ids: Sequence[str], entry: Any) -> bool:

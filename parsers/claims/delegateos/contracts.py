@@ -11,7 +11,13 @@ from typing import Any
 
 from parsers.claims.canonical_json import DocumentError, without
 from parsers.claims.delegateos.output_checks import check_output, check_weights
-from parsers.claims.delegateos.signed_objects import check_object, digest_text, principal_of, sign_object
+from parsers.claims.delegateos.signed_objects import (
+    check_object,
+    check_record,
+    digest_text,
+    principal_of,
+    sign_object,
+)
 from parsers.claims.json_schema import first_error
 from parsers.claims.record_shape import BOOLEAN, NUMBER, OBJECT, TEXT, TEXTS, TIME, RecordShape, one_of
 from parsers.claims.rfc3339 import instant
@@ -57,14 +63,16 @@ def check_contract(contract: Any, trusted: frozenset[str] | None) -> None:
     """Check a contract's form and its issuer's signature. Raises DocumentError."""
     CONTRACT_SHAPE.check(contract)
     CONSTRAINTS_SHAPE.check(contract["constraints"])
-    _check_signer(contract, contract["issuer"], trusted)
+    _check_trusted(contract["issuer"], trusted)
+    check_record(contract["issuer"], contract, _UNSIGNED)
 
 
-def _check_signer(document: dict[str, Any], signer: str, trusted: frozenset[str] | None) -> None:
+_UNSIGNED = "the Ed25519 signature does not verify"
+
+
+def _check_trusted(signer: str, trusted: frozenset[str] | None) -> None:
     if trusted is not None and signer not in trusted:
         raise DocumentError("unknown-key", "the signer is none of those that you trust")
-    detail = "the Ed25519 signature does not verify"
-    check_object(signer, without(document, "signature"), document["signature"], "bad-signature", detail)
 
 
 def _binding(trusted: frozenset[str] | None) -> str:
@@ -128,7 +136,9 @@ def verify_attestation(attestation: Any, contract: Any, trusted: frozenset[str] 
     try:
         ATTESTATION_SHAPE.check(attestation)
         RESULT_SHAPE.check(attestation["result"])
-        _check_signer(attestation, attestation["principal"], trusted)
+        principal, signed = attestation["principal"], without(attestation, "signature")
+        _check_trusted(principal, trusted)
+        check_object(principal, signed, attestation["signature"], "bad-signature", _UNSIGNED)
     except DocumentError as error:
         return refused(error)
     members = {"success": attestation["result"]["success"], "principal": attestation["principal"]}

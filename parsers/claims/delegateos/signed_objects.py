@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
 from parsers.claims import ed25519
-from parsers.claims.canonical_json import DocumentError, base64url_text, from_base64url, jcs
+from parsers.claims.canonical_json import DocumentError, base64url_text, from_base64url, jcs, without
 
 DIGEST_BYTES = 32
 
@@ -45,17 +46,27 @@ def check_object(principal: str, value: Any, signature: Any, code: str, detail: 
     check_canonical(principal, jcs(value), signature, code, detail)
 
 
-def check_canonical(principal: str, form: bytes, signature: Any, code: str, detail: str) -> None:
-    """Check a signature of what has this RFC 8785 form, as `check_object` does."""
+def check_record(principal: str, record: Mapping[str, Any], detail: str) -> None:
+    """Check the member `signature` of a contract or a revocation: of the digest, as the code of DelegateOS signs it, or
+    of the RFC 8785 form itself, as the specification has it (§4.1, §5.1). Raises DocumentError: weak-key,
+    bad-signature."""
+    form, signature = jcs(without(record, "signature")), record["signature"]
+    check_canonical(principal, form, signature, "bad-signature", detail, is_plain_taken=True)
+
+
+def check_canonical(
+    principal: str, form: bytes, signature: Any, code: str, detail: str, *, is_plain_taken: bool = False
+) -> None:
+    """Check a signature of what has this RFC 8785 form, as `check_object` does. `is_plain_taken`: the signature may be
+    of the form itself, which is an object and so never as long as a digest."""
     try:
         (key, is_key), (data, is_signature) = from_base64url(principal), from_base64url(signature)
     except DocumentError:
         raise DocumentError(code, detail) from None
     if len(key) == ed25519.KEY_BYTES and not ed25519.is_sound(key):
         raise DocumentError("weak-key", f"the key {principal} is of small or mixed order, or no point")
-    if not (is_key and is_signature) or not ed25519.verifies(
-        key, data, blake2b(form, digest_size=DIGEST_BYTES).digest()
-    ):
+    messages = [blake2b(form, digest_size=DIGEST_BYTES).digest(), *([form] if is_plain_taken else [])]
+    if not (is_key and is_signature) or not any(ed25519.verifies(key, data, message) for message in messages):
         raise DocumentError(code, detail)
 
 

@@ -109,7 +109,7 @@ def _signed_payload(token: Any, key: bytes | None, keys: KeyRing) -> tuple[dict[
     DocumentError."""
     if not isinstance(token, str) or len(token) > MAX_BYTES:
         raise DocumentError("malformed", f"a token is a text of at most {MAX_BYTES:,} characters")
-    encoded, point, signature = token.removeprefix("motebit:").partition(".")
+    encoded, point, signature = token.removeprefix("Bearer ").removeprefix("motebit:").partition(".")
     if not point:
         raise DocumentError("malformed", "the token has no signature after a point")
     body, is_canonical = from_base64url(encoded)

@@ -24,6 +24,7 @@ from parsers.claims.motebit.identifiers import (
     did_key,
     hex_bytes,
     key_of,
+    public_key,
     without_suite,
 )
 from parsers.claims.record_shape import COUNT, NAME, NUMBER, OBJECT, OBJECTS, TEXT, TEXTS, RecordShape, one_of
@@ -274,15 +275,19 @@ def verify_receipt_chain(receipt: Any, rules: ReceiptRules) -> DocumentVerdict:
     return nodes[0].verdict(**members, allVerified=not any(node.error for node in nodes), receipts=len(nodes))
 
 
-def verify_receipt_sequence(receipts: Any, rules: ReceiptRules) -> DocumentVerdict:
-    """The verdict on receipts of consecutive work. An empty sequence is valid."""
-    if not isinstance(receipts, list) or len(receipts) > MAX_RECEIPTS:
+def verify_receipt_sequence(sequence: Any, rules: ReceiptRules) -> DocumentVerdict:
+    """The verdict on receipts of consecutive work, or on entries `{receipt, signer_public_key}`. An empty sequence is
+    valid."""
+    if not isinstance(sequence, list) or len(sequence) > MAX_RECEIPTS:
         return refused(DocumentError("malformed", f"a sequence is a list of at most {MAX_RECEIPTS} receipts"))
     seen = rules.seen
     bindings: set[str] = set()
-    for index, receipt in enumerate(receipts):
+    receipts = []
+    for index, entry in enumerate(sequence):
         try:
-            node = receipt_tree(receipt, ReceiptRules(keys=rules.keys, now=rules.now, seen=seen))[0]
+            receipt, keys = _signed_by(entry, rules.keys)
+            receipts.append(receipt)
+            node = receipt_tree(receipt, ReceiptRules(keys=keys, now=rules.now, seen=seen))[0]
         except DocumentError as error:
             return refused(error, index=index)
         if node.error:
@@ -293,6 +298,19 @@ def verify_receipt_sequence(receipts: Any, rules: ReceiptRules) -> DocumentVerdi
         return refused(fault[1], index=fault[0])
     weakest = "sovereign" if "sovereign" in bindings else "pinned" if bindings else "unverified"
     return DocumentVerdict(integrity="verified", binding=weakest, members={"receipts": len(receipts)})
+
+
+def _signed_by(entry: Any, keys: KeyRing) -> tuple[Any, KeyRing]:
+    """The receipt of an entry of a sequence, and the keys with the one that the entry names for its signer. It does not
+    replace a key that the caller trusts for that identity. Raises DocumentError."""
+    if not isinstance(entry, dict) or set(entry) != {"receipt", "signer_public_key"}:
+        return entry, keys
+    receipt, key = entry["receipt"], public_key(entry["signer_public_key"])
+    if key is None:
+        raise DocumentError("malformed", "signer_public_key is not 64 hex digits")
+    identity = receipt.get("motebit_id") if isinstance(receipt, dict) else None
+    is_named = isinstance(identity, str) and key_of(identity, keys) is None
+    return receipt, {**keys, identity: key} if is_named else keys
 
 
 def order_fault(receipts: Sequence[Mapping[str, Any]]) -> tuple[int, DocumentError] | None:

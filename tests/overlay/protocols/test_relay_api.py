@@ -210,6 +210,58 @@ def test_heartbeats_and_metadata(client: Client) -> None:
     assert metadata["capabilities"] == ["discovery", "task_routing", "settlement"]
 
 
+def test_an_agent_is_read_and_its_receipts_are_judged_by_anyone(client: Client) -> None:
+    path = f"{client.url}/api/v1/agents/{BOB.id}"
+    row = local_http.get(path).json()
+    assert (row["motebit_id"], row["public_key"], row["metadata"]["name"]) == (BOB.id, BOB.key.hex(), "A")
+    assert (row["endpoint_url"], row["capabilities"]) == ("https://a.example/mcp", ["web_search"])
+    unknown = local_http.get(f"{client.url}/api/v1/agents/nobody")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "not-registered")
+
+    def judged(document: Any, agent: str = BOB.id) -> tuple[bool, str]:
+        answer = local_http.post(f"{client.url}/agent/{agent}/verify-receipt", json=document).json()
+        return answer["valid"], answer.get("reason", "")
+
+    signed = receipt(BOB, "any")
+    assert judged(signed) == (True, "")
+    assert judged(signed | {"result": "other"}) == (False, "bad-signature")
+    assert judged(receipt(CAROL, "any")) == (False, "wrong-worker")
+    assert judged(CAROL.sign(signed)) == (False, "bad-signature")
+    assert judged([]) == (False, "malformed")
+    assert local_http.post(f"{client.url}/agent/nobody/verify-receipt", json=signed).status_code == 404
+
+
+def test_an_agent_that_deregistered_gets_no_tasks_until_it_registers_again(client: Client) -> None:
+    agent = Agent(31)
+    assert client.register(agent, pricing=[]).status_code == 200
+    assert client.submit(ALICE, agent).status_code == 201
+    assert client.send(agent, "register-device", "DELETE", "/api/v1/agents/deregister").json() == {"ok": True}
+    refused = client.submit(ALICE, agent)
+    assert (refused.status_code, refused.json()["code"]) == (410, "expired")
+    found = local_http.get(f"{client.url}/api/v1/agents/discover?motebit_id={agent.id}").json()["agents"]
+    assert found == []
+    assert client.register(agent, pricing=[]).status_code == 200
+    assert client.submit(ALICE, agent).status_code == 201
+    assert client.send(agent, "task:submit", "DELETE", "/api/v1/agents/deregister").status_code == 401
+    assert client.send(agent, "agent:deregister", "DELETE", "/api/v1/agents/deregister").status_code == 200
+
+
+def test_the_operator_credits_an_account(client: Client) -> None:
+    agent, arguments = Agent(32), ["relay", "--database", client.database, "--credit"]
+    assert command(*arguments, agent.id, "5000") == 1, "not registered"
+    assert client.register(agent, capabilities=[], pricing=[]).status_code == 200
+    assert [command(*arguments, agent.id, amount) for amount in ("0", "-1", "1.5", "x", "9" * 30)] == [2] * 5
+    assert [command(*arguments, agent.id, "5000"), command(*arguments, agent.id, "1")] == [0, 0]
+    assert client.submit(agent, ALICE).status_code == 201
+    shown = client.balance(agent)
+    assert (shown["balance"], shown["pending_allocations"]) == (3_801, 1_200)
+    assert sorted(row["type"] for row in shown["transactions"]) == ["credit", "credit", "lock"]
+    engine = connect(client.database)
+    ledger = RelayStore(engine).ledger
+    assert (ledger.faults(), sum(ledger.balances().values())) == ([], 0)
+    engine.dispose()
+
+
 def test_no_relay_is_there_unless_it_is_switched_on(tmp_path: Any) -> None:
     with Running("up", "--port", "0", "--limits", "off", cwd=tmp_path) as running:
         running.until_ready()

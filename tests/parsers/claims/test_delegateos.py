@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
-from parsers.claims.canonical_json import DocumentError, base64url_text, jcs
+from parsers.claims import ed25519
+from parsers.claims.canonical_json import DocumentError, base64url_text, jcs, without
 from parsers.claims.delegateos import capability_token as tokens
 from parsers.claims.delegateos import token_issue
 from parsers.claims.delegateos.contracts import verify_attestation, verify_contract_output
@@ -310,6 +311,25 @@ WEIGHTED = {
     "method": "composite", "mode": "weighted", "weights": [1, 1],
     "steps": [{"method": "deterministic_check", "checkName": "exit_code", "checkParams": {"expected": 0}}] * 2,
 }  # fmt: skip
+
+
+def signed_plainly(record: dict[str, Any], seed: bytes) -> dict[str, Any]:
+    """A record with a signature over its canonical JSON and not over the digest of that."""
+    return record | {"signature": base64url_text(ed25519.sign(seed, jcs(without(record, "signature"))))}
+
+
+def test_contracts_and_revocations_may_be_signed_as_the_specification_prints_it() -> None:
+    assert verify_contract_output(signed_plainly(contract(), ISSUER), {"summary": ""}, None, NOW).error == ""
+    entry = token_issue.revoke_block(ISSUER, tokens.revocation_ids(tokens.read_dct(ROOT))[0], "2026-03-01T00:05:00Z")
+    plain = signed_plainly(entry, ISSUER)
+    assert code(ROOT, revocations=[plain]) == "revoked"
+    assert code(ROOT, revocations=[signed_plainly(entry, STRANGER)]) == ""
+    assert code(ROOT, revocations=[plain | {"scope": "chain"}]) == ""
+    assert verify_attestation(signed_plainly(attestation(), AGENT), contract(), None).error == "bad-signature"
+    token = tokens.read_dct(ROOT)
+    payload = jcs({"authority": token["authority"]})
+    token["signatures"][0]["signature"] = base64url_text(ed25519.sign(ISSUER, payload))
+    assert code(tokens.serialize_dct(token)) == "invalid_signature"
 
 
 def test_an_output_meets_a_contract_that_its_issuer_signed() -> None:

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from parsers.claims.delegateos.signed_objects import principal_of
 from parsers.claims.verification import KINDS, VerifyRequestError, verify_document
 from tests.parsers.claims.motebit.signers import ALICE, BOB, NOW
 from tests.parsers.claims.mutation import ANY_JSON
+from tests.token_kit import ISSUER, NOW_TEXT, capability, contract, issued
 
 NANOSECONDS = NOW * 1_000_000
 
@@ -112,3 +114,30 @@ def test_clients_of_delegateos_send_their_root_and_time_in_the_context(shared: P
     with pytest.raises(VerifyRequestError) as raised:
         verdict("dct", document, context={**context, "now": "soon"})
     assert raised.value.member == "/context/now"
+
+
+def test_a_token_covers_what_its_contract_requires() -> None:
+    token, keys = issued(capability()), [principal_of(ISSUER)]
+
+    def judged(**context: Any) -> tuple[bool, str]:
+        answer = verdict("dct", token, keys=keys, now=NOW_TEXT, context=context)
+        return answer["verified"], answer.get("detail", "")
+
+    assert judged(contract=contract()) == (True, "")
+    assert judged(contract=contract(requiredCapabilities=[])) == (True, "")
+    wider = contract(requiredCapabilities=["registry:search", "acme:web:fetch"])
+    assert judged(contract=wider) == (False, "the token does not grant 'acme:web:fetch', which its contract requires")
+    assert judged(contractId="ct_2") == (False, "the token is for another contract")
+    for wrong, pointer in (
+        ({"contract": contract() | {"id": "ct_2"}}, "/context/contract"),
+        ({"contract": contract(), "contractId": "ct_2"}, "/context/contractId"),
+    ):
+        with pytest.raises(VerifyRequestError) as raised:
+            judged(**wrong)
+        assert raised.value.member == pointer
+
+
+def test_a_token_may_come_with_its_scheme() -> None:
+    token, keys = ALICE.token(), {ALICE.id: ALICE.key.hex()}
+    for text in (token, f"motebit:{token}", f"Bearer motebit:{token}"):
+        assert verdict("token", text, keys=keys)["verified"]

@@ -341,7 +341,7 @@ async def test_a_delegation_is_accepted_and_can_be_repeated(client: ClientSessio
     root = delegate(issued(), delegationId="del_0000000000a1", parentDelegationId="del_000000000000")
     assert await reason(client, root) == ""
     answer = await post(client, {**delegate(), "id": "1"}, "/mcp/message")
-    assert answer["result"]["delegationId"] == "del_0000000000a2"
+    assert (answer["result"]["delegationId"], answer["result"]["status"]) == ("del_0000000000a2", "active")
 
 
 @pytest.mark.parametrize(
@@ -387,6 +387,7 @@ async def test_an_attestation_of_the_delegatee_completes_it_once(client: ClientS
     for _ in range(2):
         assert (await post(client, complete()))["result"] == {"delegationId": "del_0000000000a2", "status": "completed"}
     assert (await post(client, complete(output={"ids": []})))["error"]["data"]["type"] == "already_ended"
+    assert (await post(client, delegate()))["result"]["status"] == "completed"
 
 
 async def test_ids_and_principals_that_are_none_are_refused(client: ClientSession) -> None:
@@ -400,9 +401,12 @@ async def test_a_completion_may_be_a_notification(client: ClientSession) -> None
     assert await reason(client, delegate()) == ""
     message = complete(output={"ids": []})
     del message["id"]
-    for content, status in ((message, 202), (complete(STRANGER) | {"id": None}, 400)):
-        async with client.post("/mcp", json=content, headers=HEADERS) as response:
-            assert response.status == status
+    forged = complete(STRANGER)
+    del forged["id"]
+    for content, status in ((message, 202), (forged, 400)):
+        for path in ("/mcp", "/mcp/message"):
+            async with client.post(path, json=content, headers=HEADERS) as response:
+                assert response.status == status
     assert (await post(client, complete()))["error"]["data"]["type"] == "already_ended"
 
 

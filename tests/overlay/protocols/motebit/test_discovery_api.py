@@ -14,7 +14,7 @@ from jsonschema import Draft7Validator
 
 from parsers.cards import AgentCard, Kind, examine
 from parsers.claims.motebit.identifiers import sovereign_id
-from parsers.claims.motebit.identity_file import verify_relay_metadata
+from parsers.claims.motebit.identity_file import verify_identity, verify_relay_metadata
 from tests.chainkit import ChainKit, agent
 from tests.local_http import local_http
 from tests.overlay.protocols.vectors import recorded, send
@@ -127,6 +127,17 @@ def test_the_metadata_of_this_relay_is_signed_by_its_identity_key(url: str) -> N
     assert (verdict.verified, verdict.binding) == (True, "sovereign")
     assert metadata["agent_count"] == 3
     assert not verify_relay_metadata({**metadata, "agent_count": 4}).verified
+
+
+def test_this_server_has_an_identity_file_in_both_forms(url: str) -> None:
+    response = local_http.get(f"{url}/.well-known/motebit.md")
+    assert response.headers["Content-Type"] == "text/markdown; charset=utf-8"
+    verdict = verify_identity(response.text, {})
+    assert (verdict.verified, verdict.binding) == (True, "sovereign")
+    content, metadata = verdict.members["identity"], get(url, "/.well-known/motebit.json")
+    assert (content["motebit_id"], content["public_key"]) == (metadata["relay_id"], metadata["public_key"])
+    assert content["identity"] == {"algorithm": "Ed25519", "public_key": metadata["public_key"]}
+    assert "service_url" not in content, "it would be the host that a client names"
 
 
 def test_an_item_shows_the_identity_that_its_card_claims(url: str) -> None:

@@ -22,7 +22,7 @@ from parsers.claims.motebit.receipts import (
     verify_receipt_sequence,
 )
 from parsers.claims.record_shape import RecordShape
-from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, NOW
+from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, NOW, Agent
 from tests.parsers.claims.mutation import JSON, mutated
 
 RULES = ReceiptRules(keys={}, now=NOW)
@@ -118,6 +118,20 @@ def test_trees_are_bounded_in_depth_and_number() -> None:
     assert verify_receipt_chain(wide, RULES).error == "too-many-receipts"
 
 
+def entry(receipt: dict[str, Any], signer: Agent) -> dict[str, Any]:
+    """An entry of `verifyReceiptSequence`, as the delegation specification prints it."""
+    return {"receipt": receipt, "signer_public_key": signer.key.hex()}
+
+
+def test_the_key_of_an_entry_does_not_replace_a_trusted_one() -> None:
+    receipt = BOB.receipt("b", motebit_id=ALICE.id)
+    assert verify_receipt_sequence([entry(receipt, BOB)], ReceiptRules(keys={}, now=NOW)).verified
+    pinned = ReceiptRules(keys={ALICE.id: ALICE.key}, now=NOW)
+    assert verify_receipt_sequence([entry(receipt, BOB)], pinned).error == "bad-signature"
+    upper = BOB.receipt("b", motebit_id=ALICE.id.upper())
+    assert verify_receipt_sequence([entry(upper, BOB)], pinned).error == "bad-signature"
+
+
 def test_a_sequence_is_in_the_order_of_time() -> None:
     first = ALICE.receipt("a", submitted_at=NOW - 9_000, completed_at=NOW - 5_000)
     second = BOB.receipt("b", submitted_at=NOW - 5_000, completed_at=NOW - 2_000)
@@ -125,6 +139,14 @@ def test_a_sequence_is_in_the_order_of_time() -> None:
     assert verify_receipt_sequence([first, second], RULES).verified
     backwards = verify_receipt_sequence([second, first], RULES)
     assert (backwards.error, backwards.members["index"]) == ("time-order", 1)
+    entries = [entry(first, ALICE), entry(second, BOB)]
+    assert verify_receipt_sequence(entries, ReceiptRules(keys={}, now=NOW)).verified
+    assert verify_receipt_sequence([entries[0], second], RULES).verified
+    forged = verify_receipt_sequence([entries[0], entry(second, CAROL)], ReceiptRules(keys={}, now=NOW))
+    assert (forged.error, forged.members["index"]) == ("bad-signature", 1)
+    named = verify_receipt_sequence([entry(CAROL.receipt("c") | {"motebit_id": "x"}, CAROL)], RULES)
+    assert (named.error, named.members["index"]) == ("bad-signature", 0)
+    assert verify_receipt_sequence([entry(first, ALICE) | {"signer_public_key": "?"}], RULES).error == "malformed"
     repeated = verify_receipt_sequence([first, first], RULES)
     assert (repeated.error, repeated.members["index"]) == ("replayed", 1)
 
