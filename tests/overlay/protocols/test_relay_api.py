@@ -238,8 +238,8 @@ def test_an_agent_that_deregistered_gets_no_tasks_until_it_registers_again(clien
     assert client.send(agent, "register-device", "DELETE", "/api/v1/agents/deregister").json() == {"ok": True}
     refused = client.submit(ALICE, agent)
     assert (refused.status_code, refused.json()["code"]) == (410, "expired")
-    found = local_http.get(f"{client.url}/api/v1/agents/discover?motebit_id={agent.id}").json()["agents"]
-    assert found == []
+    listed = local_http.get(f"{client.url}/api/v1/agents/discover?motebit_id={agent.id}").json()["agents"]
+    assert listed == []
     assert client.register(agent, pricing=[]).status_code == 200
     assert client.submit(ALICE, agent).status_code == 201
     assert client.send(agent, "task:submit", "DELETE", "/api/v1/agents/deregister").status_code == 401
