@@ -309,8 +309,9 @@ def _signed_by(entry: Any, keys: KeyRing) -> tuple[Any, KeyRing]:
     if key is None:
         raise DocumentError("malformed", "signer_public_key is not 64 hex digits")
     identity = receipt.get("motebit_id") if isinstance(receipt, dict) else None
-    is_named = isinstance(identity, str) and key_of(identity, keys) is None
-    return receipt, {**keys, identity: key} if is_named else keys
+    if not isinstance(identity, str) or key_of(identity, keys) is not None:
+        return receipt, keys
+    return receipt, {**keys, identity: key}
 
 
 def order_fault(receipts: Sequence[Mapping[str, Any]]) -> tuple[int, DocumentError] | None:
