@@ -15,7 +15,7 @@ from parsers.cards.offers import LEFT_OUT, PRICE_KEYS, Offer, read_offers
 from parsers.errors import CardError
 from parsers.reasons import Reason
 
-_OF_A_CARD = frozenset({"name", "skills", "url", "supportedInterfaces", "mcpServers"})
+_OF_A_CARD = frozenset({"skills", "url", "supportedInterfaces", "mcpServers"})
 _LEAVES_OUT = LEFT_OUT | {"wrong-type"}
 _PRICES = re.compile(r"(?<!\A/mcpServers)/x-payment(-config)?(/[0-9]+)?\Z")
 """The pointer of a price or of prices, which is not that of a server of this name."""
@@ -56,27 +56,30 @@ def _leaves_out_a_price(reason: Reason) -> bool:
 def _is_price_list(value: Any) -> bool:
     """Whether a value is a list, one price, or an object with prices and no other member of a card."""
     if isinstance(value, dict):
-        priced = any(key in value for key in PRICE_KEYS) or {"amount", "currency"} <= value.keys()
-        return priced and not _OF_A_CARD & value.keys()
+        has_prices = "name" not in value and any(key in value for key in PRICE_KEYS)
+        return (has_prices or {"amount", "currency"} <= value.keys()) and not _OF_A_CARD & value.keys()
     return isinstance(value, list)
 
 
 def _prices(value: Any, repeated: tuple[Reason, ...], size: int) -> dict[str, Any]:
     """The answer for a price list. An offer that a card would omit with a warning is an error here; skill ids are not
     checked, as there is no list of skills."""
-    bare = not (isinstance(value, dict) and any(key in value for key in PRICE_KEYS))
+    prefix = ""
+    if not (isinstance(value, dict) and any(key in value for key in PRICE_KEYS)):
+        prefix = f"/{PRICE_KEYS[0]}" if isinstance(value, list) else f"/{PRICE_KEYS[0]}/0"
+        value = {PRICE_KEYS[0]: value if isinstance(value, list) else [value]}
     fields = Fields(size, repeated)
-    offers = read_offers({PRICE_KEYS[0]: value} if bare else value, fields, frozenset())
-    reasons = [_relative(reason, bare=bare) for reason in fields.finish() if reason.code != "offer-skill"]
+    offers = read_offers(value, fields, frozenset())
+    reasons = [
+        reason._replace(pointer=reason.pointer.removeprefix(prefix))
+        for reason in fields.finish()
+        if reason.code != "offer-skill"
+    ]
     errors = tuple(reason for reason in reasons if reason.code in _LEAVES_OUT)
     if not offers and not errors:
         errors = (Reason("missing", "a price"),)
     warnings = tuple(reason for reason in reasons if reason.code not in _LEAVES_OUT)
     return _answer(errors, warnings, None if errors else _offers(offers))
-
-
-def _relative(reason: Reason, *, bare: bool) -> Reason:
-    return reason._replace(pointer=reason.pointer.removeprefix(f"/{PRICE_KEYS[0]}")) if bare else reason
 
 
 def _offers(offers: tuple[Offer, ...]) -> dict[str, Any]:

@@ -61,11 +61,14 @@ def test_the_kind_can_be_said() -> None:
 
 
 def test_a_price_list_is_known_by_its_shape() -> None:
-    for value in ([PRICE], PRICE, {"x-payment-config": [PRICE]}, {"x-payment": [PRICE]}):
+    named = PRICE | {"name": "A call"}  # as the examples of A2B §4.1
+    for value in ([PRICE], PRICE, [named], named, {"x-payment-config": [PRICE]}, {"x-payment": [PRICE]}):
         result = checked(value)
         assert result["ok"], result
         assert result["preview"]["type"] == "prices"
         assert [offer["amount"] for offer in result["preview"]["offers"]] == ["0.5"]
+    assert checked(named)["warnings"] == []
+    assert checked(named | {"depositPct": 2})["warnings"][0]["pointer"] == "/depositPct"
 
 
 def test_a_price_that_would_be_left_out_is_an_error_of_a_price_list_and_named_by_its_place() -> None:
@@ -77,6 +80,8 @@ def test_a_price_that_would_be_left_out_is_an_error_of_a_price_list_and_named_by
     assert checked([])["errors"][0]["code"] == "missing"
     inside = checked({"x-payment-config": [{"currency": "BSV"}]})
     assert inside["errors"][0]["pointer"] == "/x-payment-config/0/amount"
+    card = checked(AGENT | {"amount": 1, "currency": "BSV"})
+    assert card["preview"]["type"] == "agent", "what has skills is a card"
 
 
 def test_a_price_of_a_card_that_readers_leave_out_is_an_error_that_names_it() -> None:
