@@ -28,7 +28,7 @@ from parsers.claims.motebit.identifiers import CLAIMED, NONE, VERIFIED, canonica
 _everything = partial(values.one_of, allowed=("all",))
 
 _DISCOVER = table(
-    parameter("capability", "The exact id of a capability (skill)."),
+    parameter("capability", "The exact id of a capability (skill); of agents without an identity in any case."),
     parameter("motebit_id", "The identity of an agent."),
     parameter("limit", f"Agents: 20; numbers outside 1 to {MAX_LIMIT} are clamped.", market.limited, type="number"),
     parameter(
@@ -47,7 +47,7 @@ async def discover(request: web.Request) -> web.Response:
     identified = [*groups, (capability_fact(capability),)] if capability is not None else groups
     searches = [(VERIFIED, identified), (CLAIMED, identified)]
     if query.get("unverified") and motebit_id is None:
-        searches.append((NONE, [(f"skill:{capability}",)] if capability is not None else []))
+        searches.append((NONE, [(f"skill:{capability.casefold()}",)] if capability is not None else []))
     base, relay = base_url(request), agent_rows.relay_id(request.app[SERVICES].identity)
     rows: list[dict[str, Any]] = []
     for fact, more in searches:

@@ -35,7 +35,7 @@ def skills(*ids: str) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def cards() -> list[dict[str, Any]]:
     return [
-        agent("Nobody", skills=skills("find-trials")),
+        agent("Nobody", skills=skills("find-trials", "watchChannels")),
         claimed(
             "first", sovereign_id(KEYS["first"]), url="https://one.example/a2a", skills=skills("find-trials", "read")
         ),
@@ -92,6 +92,7 @@ def test_agents_without_an_identity_are_listed_only_when_asked_for(url: str) -> 
     assert [row["identity"] for row in rows] == ["claimed"] * 3 + ["none"] * 2
     assert rows[-1]["motebit_id"] is None
     assert names(discovered(url, "unverified=true&capability=find-trials")) == ["first", "Nobody"]
+    assert names(discovered(url, "unverified=true&capability=watchChannels")) == ["Nobody"]
 
 
 def test_a_capability_and_an_identity_match_exactly(url: str) -> None:
