@@ -20,6 +20,7 @@ _CODES = {
     "model_type": "not-an-object",
     "value_error": "not-hex",
     "literal_error": "not-one-of",
+    "not-a-time": "not-a-time",
 }
 _Body = TypeVar("_Body", bound="Body")
 
@@ -74,6 +75,11 @@ class WantedTransaction(Body):
     txid: Txid
 
 
+def not_a_time(error: ValueError) -> ValueError:
+    """What a validator raises for a text that is no time."""
+    return PydanticCustomError("not-a-time", "{problem}", {"problem": str(error)})
+
+
 def _prices(value: Any) -> Any:
     if not isinstance(value, dict | list | None):
         raise PydanticCustomError("wrong-type", "config is a price, a list of prices or a card")
@@ -86,7 +92,9 @@ Prices = Annotated[Any, AfterValidator(_prices), Field(json_schema_extra={"type"
 class PaymentCheckBody(Body):
     """A payment claim, and what it is to pay for: either the listing `id` or `config` is needed."""
 
-    claim: Any = Field(description="The claim (A2B §4.2): `configId`, `stage`, `rawTx`, `currency`; null for none.")
+    claim: Any = Field(
+        None, description="The claim (A2B §4.2): `configId`, `stage`, `rawTx`, `currency`; null or absent for none."
+    )
     id: str | None = Field(None, description="The listing with the price; else `config` is needed.")
     config: Prices = Field(None, description="A price, a list of prices, or a card.")
     skillId: str | None = None  # noqa: N815 - the member's name in JSON

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from overlay.api.answers import json_answer
 from overlay.api.identity_key import IdentityKey
 from overlay.api.problems import ProblemError
-from overlay.api.request_bodies import OpenBody, checked
+from overlay.api.request_bodies import OpenBody, checked, not_a_time
 from overlay.api.values import shown
 from parsers.claims.mrp.signed_envelope import AUTH, WINDOW_MS, key_document, key_id, sign_envelope
 from parsers.claims.verdict import SKEW_MS
@@ -55,7 +55,7 @@ class Party(OpenBody):
 class Auth(OpenBody):
     """The authorization of a message: its scopes count for every type, its signature where the type is `signed`."""
 
-    type: str | None = None
+    type: Literal["bearer", "mTLS", "signed"] | None = None
     scopes: _Texts | None = None
 
 
@@ -80,8 +80,11 @@ class Envelope(OpenBody):
     @field_validator("timestamp", "expires_at")
     @classmethod
     def _is_utc(cls, text: str | None) -> str | None:
-        if text is not None:
-            moment(text)
+        try:
+            if text is not None:
+                moment(text)
+        except ValueError as error:
+            raise not_a_time(error) from None
         return text
 
     @property
@@ -205,7 +208,7 @@ def service_id(base: str) -> str:
 
 
 def error_payload(problem: ProblemError, request_id: str) -> dict[str, Any]:
-    """The payload of ERROR for a problem."""
+    """The payload of ERROR for a problem. `retry_after_ms` is 0 where no time is known, or none helps."""
     details: dict[str, Any] = {"request_id": request_id}
     if isinstance(problem, MrpError):
         code = problem.code
@@ -216,9 +219,11 @@ def error_payload(problem: ProblemError, request_id: str) -> dict[str, Any]:
         code = "MRP_INVALID_REQUEST" if problem.status < 500 else "MRP_INTERNAL_ERROR"
     if problem.faults:
         details["errors"] = [fault.as_json() for fault in problem.faults]
-    payload = {"code": code, "message": problem.detail, "retryable": problem.status in (429, 503), "details": details}
     seconds = problem.headers.get("Retry-After", "")
-    return payload | ({"retry_after_ms": 1_000 * int(seconds)} if seconds.isdigit() else {})
+    return {
+        "code": code, "message": problem.detail, "retryable": problem.status in (429, 503),
+        "retry_after_ms": 1_000 * int(seconds) if seconds.isdigit() else 0, "details": details,
+    }  # fmt: skip
 
 
 def json_error(_request: web.Request, problem: ProblemError, request_id: str) -> web.Response:

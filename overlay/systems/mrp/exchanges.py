@@ -18,6 +18,7 @@ from overlay.api.problems import ProblemError
 from overlay.api.protocol_requests import find, get
 from overlay.api.quote_api import quoted
 from overlay.api.request_bodies import checked
+from overlay.api.request_id import REQUEST_ID
 from overlay.api.shared_services import RECEIPTS
 from overlay.api.values import shown
 from overlay.listings.lookup import ListingNotFoundError
@@ -276,5 +277,5 @@ async def evidence(request: web.Request, envelope: Envelope) -> tuple[str, dict[
     return "EVIDENCE", {
         "route_id": payload.route_id,
         "provenance": {"evidence": stored["document"], "new": stored["new"], "listings": stored["listings"],
-                       "hashes_checked": hashes},
+                       "hashes_checked": hashes, "request_id": REQUEST_ID.get()},
     }  # fmt: skip

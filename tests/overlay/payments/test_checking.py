@@ -129,6 +129,7 @@ async def test_the_route_answers_200_for_what_it_refuses(serve: Serve, services:
     missing = await post(client, {"claim": None, "config": [price()]})
     assert (missing["ok"], missing["code"], missing["error"]) == (False, -32030, "PaymentMissing")
     assert (missing["neededSatoshis"], missing["paidSatoshis"]) == (None, None)
+    assert await post(client, {"config": [price()]}) == missing
     final = await post(client, {"claim": paid(node, stage="final"), "config": price(), "state": "pending"})
     assert (final["code"], final["error"]) == (-32032, "StageMismatch")
     unpayable = await post(client, {"claim": paid(node), "config": price(acceptedCurrencies=[], currency="EUR")})
@@ -142,7 +143,7 @@ async def test_the_route_answers_200_for_what_it_refuses(serve: Serve, services:
     ("body", "status", "words"),
     [
         ([], 400, "a JSON object"),
-        ({}, 400, "/claim': field required"),
+        ({}, 400, "either id is needed"),
         ({"claim": None}, 400, "either id is needed"),
         ({"claim": None, "id": TOWER, "config": {}}, 400, "either id is needed"),
         ({"claim": None, "id": 5}, 400, "/id': input should be a valid string"),

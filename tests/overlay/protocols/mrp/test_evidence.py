@@ -59,8 +59,10 @@ def evidence(listing: str, *outputs: Any, **more: Any) -> dict[str, Any]:
 
 def test_signed_evidence_of_a_bound_key_is_stored(registry: tuple[str, str]) -> None:
     url, listing = registry
-    answer = hand_in(url, signed(evidence(listing, TEXT)))
+    response = local_http.post(f"{url}/mrp/evidence", json=signed(evidence(listing, TEXT)))
+    answer = response.json()
     stored = answer["payload"]["provenance"]
+    assert stored["request_id"] == response.headers["X-Request-Id"]
     assert (answer["msg_type"], stored["listings"], stored["hashes_checked"], stored["new"]) == (
         "EVIDENCE", [listing], 1, 1,
     )  # fmt: skip

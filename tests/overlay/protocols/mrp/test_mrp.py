@@ -284,6 +284,7 @@ def test_a_batch_is_answered_message_by_message(overlay_url: str) -> None:
         ({"timestamp": moment(days=-1, minutes=-5)}, "MRP_INVALID_REQUEST"),
         ({"timestamp": moment(hours=2)}, "MRP_INVALID_REQUEST"),
         ({"auth": "Bearer x"}, "MRP_INVALID_REQUEST"),
+        ({"auth": {"type": "Bearer"}}, "MRP_INVALID_REQUEST"),
         ({"auth": {"type": "bearer", "scopes": "mrp:discover"}}, "MRP_INVALID_REQUEST"),
         ({"auth": {"type": "bearer", "scopes": [1]}}, "MRP_INVALID_REQUEST"),
         ({"auth": {"type": "bearer", "token": "x", "scopes": []}}, "MRP_SCOPE_DENIED"),
@@ -303,7 +304,16 @@ def test_a_batch_is_answered_message_by_message(overlay_url: str) -> None:
 def test_bad_messages_are_answered_with_errors(overlay_url: str, change: dict[str, Any], code: str) -> None:
     response = local_http.post(f"{overlay_url}/mrp/discover", json=message("DISCOVER", {"intent": "x"}) | change)
     assert (response.status_code, response.json()["msg_type"]) == (200, "ERROR")
-    assert response.json()["payload"]["code"] == code
+    payload = response.json()["payload"]
+    assert (payload["code"], payload["retryable"], payload["retry_after_ms"]) == (code, False, 0)
+
+
+def test_a_time_in_another_zone_is_named_as_no_time(overlay_url: str) -> None:
+    sent = message("HELLO", {}, timestamp="2025-01-01T00:00:00+01:00")
+    payload = local_http.post(f"{overlay_url}/mrp/hello", json=sent).json()["payload"]
+    assert [(fault["pointer"], fault["code"]) for fault in payload["details"]["errors"]] == [
+        ("/timestamp", "not-a-time"),
+    ]
 
 
 @pytest.mark.parametrize(
