@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 
 NODE = "A2B_CHAINS='bsv=http://USER:PASSWORD@127.0.0.1:8332' a2b up"
 
+OFF = {
+    "fetch_resolve": "cards of pointers, and domain badges (any A2B_CHAINS turns these on)",
+    "rates": "prices compared, and paid, in other currencies",
+    "prices": "payments for requests beyond the limits (HTTP 402); needs a node",
+    "relay": "tasks of Motebit agents and their settlement",
+    "public_url": "tokens of the overlay services SHIP and SLAP",
+}
+"""What needs a setting, as the demonstration prints it."""
+
 MAX_WORKERS = 64
 
 
@@ -136,6 +145,8 @@ def _summary(settings: Settings, *, follow: bool, serve: bool) -> list[str]:
         lines.append(f"serves    http://{settings.host}:{settings.port}" if settings.port else "serves    a free port")
     if follow and settings.sample:
         lines.append(f"to follow your own node: {NODE}")
+        lines.append("off until it is set (docs/configuration.md):")
+        lines += [f"  A2B_{name.upper():<14} {what}" for name, what in OFF.items() if not getattr(settings, name)]
     return lines
 
 

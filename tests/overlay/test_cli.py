@@ -914,6 +914,8 @@ def test_up_prints_before_it_imports_slow_modules(tmp_path: Path) -> None:
         [sys.executable, "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
     )
     assert "serves    http://127.0.0.1:8080" in done.stdout
+    named = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("  A2B_")]
+    assert named == ["A2B_FETCH_RESOLVE", "A2B_RATES", "A2B_PRICES", "A2B_RELAY", "A2B_PUBLIC_URL"]
     assert done.stdout.splitlines()[-1] == "[]"
 
 
