@@ -113,13 +113,13 @@ class ItemOffer(Record, kw_only=True):
     skill_ids: Annotated[tuple[str, ...], Meta(description="Empty: all skills.")]
     address: Annotated[str, Meta(description="Where payments go; empty where the card names none.")]
     deposit_pct: Annotated[
-        Amount | None, Meta(description="The part that is paid in advance, in percent; null for all.")
+        Amount | None, Meta(description="The part that is paid in advance: 0.2 is 20 %; null for all at once.")
     ]
     price_feed_url: Annotated[str, Meta(description="The publisher's own rates; this program does not fetch them.")] = (
         ""
     )
     slippage_pct: Annotated[
-        Amount | None, Meta(description="How far a converted amount may be from the quote, in percent.")
+        Amount | None, Meta(description="How far a payment may fall short: 0.01 is 1 %, as by default (null).")
     ]
     description: str = ""
 

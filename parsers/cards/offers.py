@@ -161,9 +161,14 @@ def _offer(number: int, entry: Json, fields: Fields, skills: frozenset[str], poi
         address=address,
         deposit_pct=_fraction(entry, "depositPct", fields, pointer),
         price_feed_url=fields.text(entry, "priceFeedUrl", pointer),
-        slippage_pct=_fraction(entry, "slippagePct", fields, pointer),
+        slippage_pct=_fraction(entry, _slippage_key(entry), fields, pointer),
         description=fields.text(entry, "description", pointer),
     )
+
+
+def _slippage_key(entry: Json) -> str:
+    """The member that overrides the default slippage; the specification has one (A2B §5.2), but does not name it."""
+    return "slippagePct" if entry.get("slippagePct") is not None else "slippage"
 
 
 def _amount(entry: Json, fields: Fields, pointer: str) -> Decimal | None:

@@ -150,7 +150,7 @@ def test_amounts_are_exact_and_strings_are_tolerated() -> None:
     assert ("tolerated", "/x-payment-config/1/amount") in codes(parsed)
 
 
-@pytest.mark.parametrize("key", ["depositPct", "slippagePct"])
+@pytest.mark.parametrize("key", ["depositPct", "slippagePct", "slippage"])
 @pytest.mark.parametrize(
     ("value", "ok"),
     [(0, True), (1, True), (0.2, True), ("0.2", True), (1.01, False), (-1, False), ({}, False)],
