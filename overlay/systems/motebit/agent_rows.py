@@ -56,6 +56,7 @@ def registered(agent: RelayAgent, relay: str) -> dict[str, Any]:
         "identity": "registered",
         "listing": None,
         "hop_distance": 0,
+        **agent.terms,
     }
     return row | ({"source_relay": relay} if relay else {})
 

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from overlay.systems.relay.agent_registration import UNIT
 from overlay.systems.relay.bank import DEPTH, Bank
 from overlay.systems.relay.store_coins import CashRefusedError, Deposit, Withdrawal, WithdrawalState
 from overlay.systems.relay.store_ledger import InsufficientFundsError, agent_account
 from overlay.systems.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, key_conflict, request_key
 from parsers.claims.motebit.bearer_token import SignedRequest
-from parsers.claims.motebit.settlement import MAX_PRICE
+from parsers.claims.motebit.settlement import MAX_PRICE, UNIT
 
 BALANCE_AUDIENCES = ("account:balance",)
 DEPOSIT_AUDIENCES = ("account:deposit",)

@@ -14,7 +14,7 @@ from parsers.cards.identity_statement import MAX_ID
 from parsers.claims.canonical_json import DocumentError
 from parsers.claims.motebit.bearer_token import SignedRequest
 from parsers.claims.motebit.identifiers import binding, canonical_id, check_key, hex_bytes
-from parsers.claims.motebit.settlement import MAX_PRICE, RelayAgent
+from parsers.claims.motebit.settlement import MAX_PRICE, UNIT, RelayAgent
 from parsers.claims.motebit.succession import check_succession
 from parsers.pointers.locator import is_web_url
 
@@ -28,8 +28,6 @@ AUDIENCES = ("register-device", "agent:register")
 HEARTBEAT_AUDIENCES = (*AUDIENCES, "agent:heartbeat")
 DEREGISTER_AUDIENCES = (*AUDIENCES, "agent:deregister")
 MAX_NAMES, MAX_NAME, MAX_TEXT = 64, 200, 2_000
-UNIT = "SAT"
-"""The ledger's unit, as prices name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,7 @@ from parsers.claims.motebit.bearer_token import stated_identity
 from parsers.claims.motebit.identifiers import VERIFIED, id_fact
 from parsers.claims.motebit.settlement import MAX_PRICE
 from parsers.claims.motebit.succession import MAX_RECORDS
+from parsers.local_hosts import shared_url
 
 if TYPE_CHECKING:
     from overlay.api.shared_services import Intake
@@ -171,10 +172,10 @@ async def registered(request: web.Request, relay: Relay) -> web.Response:
     """A registered agent: its key, address and capabilities."""
     agent = await to_thread(agent_registration.registered, relay, request.match_info["agent"])
     return json_answer({
-        "motebit_id": agent.motebit_id, "public_key": agent.public_key.hex(), "endpoint_url": agent.endpoint,
-        "capabilities": list(agent.capabilities),
+        "motebit_id": agent.motebit_id, "public_key": agent.public_key.hex(),
+        "endpoint_url": shared_url(agent.endpoint), "capabilities": list(agent.capabilities),
         "metadata": {"name": agent.name, "description": agent.description},
-        "expires_at": agent.expires_at * 1_000,
+        "expires_at": agent.expires_at * 1_000, **agent.terms,
     })  # fmt: skip
 
 
@@ -333,7 +334,8 @@ API = SystemApi(
         "RelayHeartbeat": record({"ok": BOOL}),
         "RelayAgent": record(
             {"motebit_id": TEXT, "public_key": TEXT, "endpoint_url": TEXT, "capabilities": array_of(TEXT),
-             "metadata": {"type": "object"}, "expires_at": COUNT}
+             "metadata": {"type": "object"}, "expires_at": COUNT, "last_seen_at": COUNT,
+             "pricing": maybe(array_of({"type": "object"}))}
         ),
         "RelayReceiptVerdict": record({"valid": BOOL}, {"reason": TEXT, "detail": TEXT}),
         "RelayTask": record(

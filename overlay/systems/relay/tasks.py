@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
-from overlay.systems.relay.agent_registration import UNIT
 from overlay.systems.relay.store_ledger import InsufficientFundsError
 from overlay.systems.relay.store_tasks import SubmittedTask, TaskSettlement, TooManyTasksError
 from overlay.systems.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, key_conflict, request_key
@@ -17,6 +16,7 @@ from parsers.claims.motebit.bearer_token import SignedRequest
 from parsers.claims.motebit.identifiers import canonical_id, is_same_identity
 from parsers.claims.motebit.receipts import MAX_DEPTH, ReceiptNode, ReceiptRules, receipt_tree, verify_receipt
 from parsers.claims.motebit.settlement import (
+    UNIT,
     Hop,
     RelayAgent,
     RelayTask,

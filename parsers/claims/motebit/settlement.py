@@ -51,6 +51,10 @@ class RelayTask(NamedTuple):
     state: RelayTaskState
 
 
+UNIT = "SAT"
+"""The unit of amounts, as prices name it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayAgent:
     """An agent that registered with a relay. `prices` are those of one task by capability. As a worker it is offered
@@ -65,6 +69,15 @@ class RelayAgent:
     description: str = ""
     last_seen: int
     expires_at: int
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """Its prices and its last request, as members of a row of agents."""
+        pricing = [
+            {"capability": name, "unit_cost": cost, "currency": UNIT, "per": "task"}
+            for name, cost in self.prices.items()
+        ]
+        return {"pricing": pricing or None, "last_seen_at": self.last_seen * 1_000}
 
 
 class Hop(NamedTuple):

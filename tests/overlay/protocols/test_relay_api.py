@@ -215,6 +215,12 @@ def test_an_agent_is_read_and_its_receipts_are_judged_by_anyone(client: Client) 
     row = local_http.get(path).json()
     assert (row["motebit_id"], row["public_key"], row["metadata"]["name"]) == (BOB.id, BOB.key.hex(), "A")
     assert (row["endpoint_url"], row["capabilities"]) == ("https://a.example/mcp", ["web_search"])
+    assert row["pricing"] == PRICING
+    assert row["last_seen_at"] <= time.time() * 1_000 < row["expires_at"]
+    local = Agent(33)
+    assert client.register(local, endpoint_url="http://127.0.0.1:6379/", capabilities=[], pricing=[]).status_code == 200
+    shown = local_http.get(f"{client.url}/api/v1/agents/{local.id}").json()
+    assert (shown["endpoint_url"], shown["pricing"]) == ("", None)
     unknown = local_http.get(f"{client.url}/api/v1/agents/nobody")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not-registered")
 
@@ -313,6 +319,7 @@ def test_registered_agents_are_discovered_as_such(client: Client) -> None:
     (row,) = rows(f"motebit_id={BOB.id}&unverified=true")
     assert (row["public_key"], row["endpoint_url"]) == (BOB.key.hex(), "https://a.example/mcp")
     assert (row["identity"], row["listing"], row["capabilities"]) == ("registered", None, ["web_search"])
+    assert (row["pricing"], row["last_seen_at"] <= time.time() * 1_000) == (PRICING, True)
     assert rows("capability=fly") == rows("motebit_id=nobody") == rows("motebit_id=%00") == []
     assert len(rows("limit=2")) == 2
     answer = local_http.get(f"{client.url}/api/v1/discover/{BOB.id}").json()
