@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from parsers.claims import card_signature
 from parsers.claims.canonical_json import DocumentError, read
-from parsers.claims.delegateos.capability_token import MAX_DEPTH, TokenContext, verify_dct
+from parsers.claims.delegateos.capability_token import MAX_DEPTH, TokenContext, serialize_dct, verify_dct
 from parsers.claims.delegateos.contracts import check_contract, verify_attestation, verify_contract_output
 from parsers.claims.delegateos.signed_objects import trusted_principals
 from parsers.claims.json_web_key import MAX_KEYS
@@ -116,7 +116,9 @@ def _token(request: VerifyRequest) -> DocumentVerdict:
 
 def _dct(request: VerifyRequest) -> DocumentVerdict:
     """Without an operation no capability is required; an operation needs its namespace. Clients send the root and the
-    time of their own context, too: those of the body win."""
+    time of their own context, too: those of the body win. The document may be the token that its text encodes."""
+    document = request.document
+    document = serialize_dct(document) if isinstance(document, dict) and "authority" in document else document
     operation, namespace, root = (request.member(name, TEXT) for name in ("operation", "namespace", "rootPublicKey"))
     if operation is not None and namespace is None:
         raise VerifyRequestError("/context/namespace", "missing", "an operation needs the namespace that it is of")
@@ -136,7 +138,7 @@ def _dct(request: VerifyRequest) -> DocumentVerdict:
         revocations=request.member("revocations", _FEW, ()),
         seen=request.seen,
     )
-    return verify_dct(request.document, context)
+    return verify_dct(document, context)
 
 
 def _contract_terms(request: VerifyRequest) -> tuple[str | None, Sequence[str]]:
@@ -163,7 +165,11 @@ def _contract_output(request: VerifyRequest) -> DocumentVerdict:
 
 
 def _attestation(request: VerifyRequest) -> DocumentVerdict:
-    return verify_attestation(request.document, request.context.get("contract"), trusted_principals(request.keys))
+    """An attestation, and its contract if any: both in the document, or the contract in the context."""
+    attestation, contract = request.document, request.context.get("contract")
+    if isinstance(attestation, dict) and set(attestation) == {"attestation", "contract"}:
+        attestation, contract = attestation["attestation"], attestation["contract"]
+    return verify_attestation(attestation, contract, trusted_principals(request.keys))
 
 
 def _envelope(request: VerifyRequest) -> DocumentVerdict:

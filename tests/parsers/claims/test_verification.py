@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from parsers.claims.delegateos.capability_token import read_dct
 from parsers.claims.delegateos.signed_objects import principal_of
 from parsers.claims.verification import KINDS, VerifyRequestError, verify_document
 from tests.parsers.claims.motebit.signers import ALICE, BOB, NOW
 from tests.parsers.claims.mutation import ANY_JSON
-from tests.token_kit import ISSUER, NOW_TEXT, capability, contract, issued
+from tests.token_kit import AGENT, ISSUER, NOW_TEXT, attestation, capability, contract, issued
 
 NANOSECONDS = NOW * 1_000_000
 
@@ -135,6 +136,22 @@ def test_a_token_covers_what_its_contract_requires() -> None:
         with pytest.raises(VerifyRequestError) as raised:
             judged(**wrong)
         assert raised.value.member == pointer
+
+
+def test_a_token_may_come_as_the_object_that_its_text_encodes() -> None:
+    keys, token = [principal_of(ISSUER)], read_dct(issued(capability()))
+    assert verdict("dct", token, keys=keys, now=NOW_TEXT)["verified"]
+    wider = token | {"authority": token["authority"] | {"maxBudgetMicrocents": 10**9}}
+    assert verdict("dct", wider, keys=keys, now=NOW_TEXT)["error"] == "invalid_signature"
+    for broken in (token | {"format": "x"}, {"authority": 5}, {"authority": {"issuer": 1e400}}):
+        assert verdict("dct", broken, keys=keys, now=NOW_TEXT)["error"] in ("malformed_token", "not-a-number")
+
+
+def test_an_attestation_may_come_with_its_contract() -> None:
+    signed = attestation(AGENT, "del_0000000000a1", {"ids": []})
+    assert verdict("attestation", {"attestation": signed, "contract": contract()})["verified"]
+    assert verdict("attestation", {"attestation": signed, "contract": contract(maxBudgetMicrocents=0)})["error"]
+    assert verdict("attestation", signed, context={"contract": contract()})["verified"]
 
 
 def test_a_token_may_come_with_its_scheme() -> None:
