@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -15,21 +16,32 @@ from parsers.cards.money import decimal_key
 from parsers.cards.rate_table import amount_bounds
 
 _MOST = 2**63 - 1
+_FEW = 16
+"""Documents with other facts, for each candidate, from which the facts of each candidate are read instead."""
 _NONE = np.empty(0, np.uint8)
 
 
 def admitted(segment: Segment, query: Query, scratch: Scratch) -> Bytes:
     """A byte for each document: 1 where the filters of a query admit it. It is in the scratch, or the segment's own."""
     plain = is_plain(query)
-    mask = segment.plain if plain else segment.live
-    used = 0
-    for group in (*(() if plain else selection(query)), *required(query)):
-        kernels.admit(
-            mask, scratch.masks[used], segment.arrays["fact_offsets"], segment.arrays["fact_documents"],
-            segment.numbers("facts", group),
-        )  # fmt: skip
-        mask, used = scratch.masks[used], 1 - used
+    mask, a = segment.plain if plain else segment.live, segment.arrays
+    groups = [segment.numbers("facts", group) for group in (*(() if plain else selection(query)), *required(query))]
+    sized = sorted(((_size(a["fact_offsets"], facts), facts) for facts in groups), key=itemgetter(0))
+    for index, (size, facts) in enumerate(sized):
+        if index and size > _FEW * sized[0][0]:
+            for fact in sized[0][1].tolist():
+                candidates = a["fact_documents"][a["fact_offsets"][fact] : a["fact_offsets"][fact + 1]]
+                kernels.keep(mask, candidates, a["document_facts_offsets"], a["document_facts"], facts)
+            continue
+        chosen = scratch.masks[index % 2]
+        kernels.admit(mask, chosen, a["fact_offsets"], a["fact_documents"], facts)
+        mask = chosen
     return _narrowed(segment, query, scratch, mask)
+
+
+def _size(offsets: Ints, facts: Ints) -> int:
+    """The number of documents with each of some facts, in all."""
+    return int((offsets[facts + 1] - offsets[facts]).sum())
 
 
 def _narrowed(segment: Segment, query: Query, scratch: Scratch, mask: Bytes) -> Bytes:
@@ -53,7 +65,7 @@ def _narrowed(segment: Segment, query: Query, scratch: Scratch, mask: Bytes) -> 
         for sequence in query.operators.excluded:
             mask[_containing(segment, sequence, mask)] = 0
     if asks_one:
-        mark_offers(segment, query, scratch, np.flatnonzero(mask), mask)
+        mark_offers(segment, query, scratch, np.flatnonzero(mask.view(np.bool_)), mask)
     return mask
 
 

@@ -62,7 +62,7 @@ def _latest_of(segment: Segment, plan: QueryPlan) -> Ints:
             terms = segment.numbers("terms", [alternative.term for alternative in group.alternatives])
             admit(mask, scratch.masks[position % 2], a["term_offsets"], a["term_documents"], terms)
             mask = scratch.masks[position % 2]
-        return first(np.flatnonzero(mask), a["newest"], a["id_rank"], MAX_LISTINGS, False)
+        return first(np.flatnonzero(mask.view(np.bool_)), a["newest"], a["id_rank"], MAX_LISTINGS, False)
 
 
 def _labels(segment: Segment, documents: Ints, beginnings: Sequence[str]) -> list[tuple[int, Suggestion]]:

@@ -4,52 +4,59 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from overlay.engines.native import search_kernels as kernels
-from overlay.engines.native.segment import Ints, Segment
+from overlay.engines.native.segment import FIELDS, Ints, Segment
 
 Numbers = npt.NDArray[np.uint32]
 Longs = npt.NDArray[np.uint64]
 
 _SALT = np.uint64(secrets.randbits(64) | 1)
 _MAYBE = 2
+_NONE: Longs = np.empty(0, np.uint64)
 
 
 class SegmentCounts:
-    """The number of documents with each value of a segment, among some."""
+    """The number of documents with each value of some fields of a segment, among some."""
 
-    def __init__(self, segment: Segment, documents: Ints) -> None:
+    def __init__(self, segment: Segment, documents: Ints, fields: Iterable[str]) -> None:
         a, self._segment = segment.arrays, segment
-        self._counts = np.zeros(len(a["value_group"]), np.uint32)
-        counted = np.empty_like(self._counts)
+        lows, values, chosen = segment.value_lows.tolist(), len(a["value_group"]), list(map(FIELDS.index, fields))
+        self._few, self._more = np.zeros(values, np.uint8), np.zeros(values, np.uint32)
+        counted = np.empty(values + 1, np.uint32)
         size = kernels.count(
-            documents, a["document_values_offsets"], a["document_values"], self._counts, counted
+            documents, a["document_values_offsets"], a["document_values"], lows[min(chosen)],
+            [*lows, values][max(chosen) + 1], self._few, self._more, counted,
         )  # fmt: skip
-        self._counted = counted[:size].copy()
-        self._groups: dict[str, tuple[Numbers, Longs]] = {}
+        self._counted = np.sort(counted[:size])
+
+    def _counts(self, values: Ints | Numbers) -> Numbers:
+        """The number of documents with each of some values."""
+        return self._more[values] + self._few[values]
 
     def groups(self, field: str, prefix: str) -> tuple[Numbers, Longs, Longs]:
         """The groups of a field's values with a beginning: number, hash and total of each, in no order."""
-        numbers, totals = self._of_field(field)
+        all_numbers, all_totals, starts = self._groups
+        start, end = starts[FIELDS.index(field) :][:2]
+        numbers, totals = all_numbers[start:end], all_totals[start:end]
         if prefix:
             chosen = self._beginning(numbers, len(field) + 1, prefix)
             numbers, totals = numbers[chosen], totals[chosen]
         return numbers, self._segment.arrays["value_hash"][numbers], totals
 
-    def _of_field(self, field: str) -> tuple[Numbers, Longs]:
-        if field not in self._groups:
-            bounds = self._segment.positions("values", [f"{field}:", f"{field};"]).tolist()
-            low, high = (bound if bound >= 0 else -1 - bound for bound in bounds)
-            totals = np.zeros_like(self._counts)
-            numbers = kernels.total_groups(
-                self._counted, low, high, self._segment.arrays["value_group"], self._counts, totals
-            )
-            self._groups[field] = numbers, totals[numbers].astype(np.uint64)
-        return self._groups[field]
+    @cached_property
+    def _groups(self) -> tuple[Numbers, Longs, list[int]]:
+        """The groups of all fields with their totals, one field after the other, and where those of each begin."""
+        groups, counted = self._segment.arrays["value_group"], self._counted
+        totals = np.zeros(len(groups), np.uint32)
+        numbers = kernels.total_groups(counted, self._counts(counted), groups, totals)
+        starts = np.searchsorted(numbers, self._segment.value_lows).tolist()  # they are in order but within a field
+        return numbers, totals[numbers].astype(np.uint64), [*starts, len(numbers)]
 
     def _beginning(self, numbers: Numbers, skip: int, prefix: str) -> npt.NDArray[np.bool_]:
         """Which groups have a beginning, after the name of the field (`skip` bytes)."""
@@ -61,13 +68,20 @@ class SegmentCounts:
             is_chosen[index] = value.casefold().startswith(prefix)
         return np.asarray(is_chosen != 0)
 
-    def spellings(self, group: int) -> Iterator[tuple[str, int]]:
-        """The values of a group, each with its count."""
-        following, before = self._segment.arrays["value_next"], -1
-        while before < group < len(following):  # a damaged array leads nowhere, but not around
-            if count := int(self._counts[group]):
-                yield self._segment.string("values", group).partition(":")[2], count
-            before, group = group, int(following[group])
+    def spellings(self, groups: Numbers) -> Iterator[tuple[int, str, int]]:
+        """The values of some groups, each with the position of its group and its count."""
+        following, values, positions = self._segment.arrays["value_next"], list[int](), list[int]()
+        for position, value in enumerate(groups.tolist()):
+            before = -1
+            while before < value < len(following):  # a damaged array leads nowhere, but not around
+                values.append(value)
+                positions.append(position)
+                before, value = value, int(following[value])
+        numbers, of_groups = np.array(values, np.int64), np.array(positions, np.int64)
+        is_held = self._counts(numbers) > 0
+        texts, counts = self._segment.strings("values", numbers[is_held]), self._counts(numbers[is_held]).tolist()
+        for position, text, count in zip(of_groups[is_held].tolist(), texts, counts, strict=True):
+            yield position, text.partition(":")[2], count
 
 
 class FieldCounts:
@@ -78,33 +92,44 @@ class FieldCounts:
 
     def commonest(self, prefix: str, limit: int) -> tuple[tuple[tuple[str, int], ...], int]:
         """The most frequent values with a beginning, and the number of all these."""
-        groups = [part.groups(self._field, prefix) for part in self._parts]
-        hashes, totals = _merged([(names, sums) for _, names, sums in groups])
+        parts = [(part, *part.groups(self._field, prefix)) for part in self._parts]
+        parts.sort(key=lambda part: -len(part[1]))
+        hashes, totals = _merged([(names, sums) for _, _, names, sums in parts])
         chosen = kernels.first(np.arange(len(totals)), totals, hashes, limit, False)
         chosen = chosen[np.lexsort((hashes[chosen], -totals[chosen].astype(np.int64)))]
-        shown = self._shown([(numbers, names) for numbers, names, _ in groups], hashes[chosen])
-        return tuple(zip(shown, totals[chosen].tolist(), strict=True)), len(totals)
-
-    def _shown(self, groups: Sequence[tuple[Numbers, Longs]], chosen: Longs) -> list[str]:
-        """The most frequent spelling of each of the chosen groups, by their hashes."""
         spellings = [Counter[str]() for _ in chosen]
-        for part, (numbers, hashes) in zip(self._parts, groups, strict=True):
-            ordinals = np.zeros(len(hashes), np.uint64)
-            _join(hashes, ordinals, chosen, np.arange(1, len(chosen) + 1, dtype=np.uint64))
-            for index in np.flatnonzero(ordinals).tolist():
-                spellings[int(ordinals[index]) - 1].update(dict(part.spellings(int(numbers[index]))))
-        return [min(counts, key=lambda text: (-counts[text], text)) for counts in spellings]
+        for index, (part, numbers, names, _) in enumerate(parts):
+            ranks, positions = _positions(names, hashes[chosen]) if index else _below(chosen, len(names))
+            of_rank = ranks.tolist()
+            for position, text, count in part.spellings(numbers[positions]):
+                spellings[of_rank[position]][text] += count
+        shown = [min(counts, key=lambda text: (-counts[text], text)) for counts in spellings]
+        return tuple(zip(shown, totals[chosen].tolist(), strict=True)), len(totals)
 
 
 def _merged(parts: Sequence[tuple[Longs, Longs]]) -> tuple[Longs, Longs]:
-    """The totals of all parts by hash. The largest part is only read once."""
-    if len(parts) == 1:
-        return parts[0]
-    hashes, totals = np.empty(0, np.uint64), np.empty(0, np.uint64)
-    for names, sums in sorted(parts, key=lambda part: -len(part[0])):
+    """The totals of all parts by hash: those of the first part, which is the largest and is read once, then others."""
+    if len(parts) < 2:
+        return parts[0] if parts else (_NONE, _NONE)
+    hashes, totals = parts[0][0], parts[0][1].copy()
+    for names, sums in parts[1:]:
         is_new = ~_join(hashes, totals, names, sums)
         hashes, totals = np.concatenate((hashes, names[is_new])), np.concatenate((totals, sums[is_new]))
     return hashes, totals
+
+
+def _below(chosen: Ints, end: int) -> tuple[Ints, Ints]:
+    """The ranks of those positions of chosen hashes that are below `end`, and these positions."""
+    ranks = np.flatnonzero(chosen < end)
+    return ranks, chosen[ranks]
+
+
+def _positions(hashes: Longs, chosen: Longs) -> tuple[Ints, Ints]:
+    """The ranks of the chosen hashes that are among some, and their positions there."""
+    ranks = np.zeros(len(hashes), np.uint64)
+    _join(hashes, ranks, chosen, np.arange(1, len(chosen) + 1, dtype=np.uint64))
+    positions = np.flatnonzero(ranks)
+    return ranks[positions].astype(np.int64) - 1, positions
 
 
 def _join(hashes: Longs, totals: Longs, others: Longs, more: Longs) -> npt.NDArray[np.bool_]:

@@ -117,16 +117,17 @@ def _bounded(
     """The results with their bounds; those of the owners and domains `left_out` are not to be ranked, nor those that
     cannot be among the first `CANDIDATES` of the others."""
     proximity, sources = words.most_proximity(), np.array(left_out, np.uint32)
-    uppers, least = [], 0.0
+    parts, most_least = [], 0.0
     for result in results:
-        a, upper = result.segment.arrays, np.empty(len(result.documents), np.float64)
-        bound = kernels.bounds(
+        a, size = result.segment.arrays, len(result.documents)
+        bounded, upper = np.empty(size, np.int64), np.empty(size, np.float64)
+        least, count = kernels.bounds(
             result.documents, result.scratch.scores, result.scratch.held, result.segment.forwards, newest,
-            a["owner"], a["domain"], sources, result.numbers, proximity, CANDIDATES, upper,
+            a["owner"], a["domain"], sources, words.numbered(result.numbers), proximity, CANDIDATES, bounded, upper,
         )  # fmt: skip
-        uppers.append(upper)
-        least = max(least, bound)
-    return [Bounded(result.documents, upper, least) for result, upper in zip(results, uppers, strict=True)]
+        parts.append((bounded[:count], upper[:count]))
+        most_least = max(most_least, least)
+    return [Bounded(documents, upper, most_least) for documents, upper in parts]
 
 
 def _with_near(results: SegmentResults, bounded: Bounded, near: Nearest) -> Bounded:

@@ -7,10 +7,15 @@ import numpy.typing as npt
 
 from overlay.search.ranker import (
     EXACT_NAME,
+    FIELD_CONSTANT,
     FIELD_COUNT,
+    FIELD_SHARE,
+    FIELD_WEIGHT,
     MOST_STATIC,
+    SATURATION,
     SECTIONS,
     Forwards,
+    PlanArrays,
     bloom_of,
     may_be_exact,
     push,
@@ -38,6 +43,18 @@ def admit(mask: Bytes, admitted: Bytes, offsets: Ints, documents: Numbers, facts
             document = documents[position]
             if document < len(mask):
                 admitted[document] = mask[document]
+
+
+@kernel("mask")
+def keep(mask: Bytes, candidates: Numbers, offsets: Ints, rows: Numbers, facts: Ints) -> None:
+    """Remove from `mask` those of some documents that have none of the facts, by the `rows` of facts of documents."""
+    for document in candidates:
+        if document < len(mask) and mask[document]:
+            is_kept = 0
+            for position in range(offsets[document], offsets[document + 1]):
+                for fact in facts:
+                    is_kept |= rows[position] == fact
+            mask[document] = is_kept
 
 
 @kernel("mask")
@@ -152,7 +169,7 @@ def reset(scores: Singles, held: Bytes, complete: Bytes, touched: Ints, total: i
         complete[document] = 0
 
 
-@kernel("upper")
+@kernel("bounded", "upper")
 def bounds(
     documents: Ints,
     scores: Singles,
@@ -162,48 +179,95 @@ def bounds(
     owners: Numbers,
     domains: Numbers,
     left_out: Numbers,
-    numbers: Ints,
+    plan: PlanArrays,
     proximity: Floats,
     most: int,
+    bounded: Ints,
     upper: Floats,
-) -> float:
-    """Fill the upper bound of the final score of each document: the words and the static rank, and the most that
-    proximity and exact name can add; -1 for documents of owners and domains that are `left_out`, or surely below the
-    result. Where one of several words is held nothing can be added, and the bound is the lower one: of equal documents
-    only those of the lowest ids are ranked. `numbers` are those of the terms, `proximity` the highest by the number of
-    groups held. Returns the `most`-th lower bound, of words and static rank alone; 0 if there are fewer."""
+) -> tuple[float, int]:
+    """Fill the upper bounds of the final scores of documents, and the documents in `bounded`: the words and the static
+    rank, and the most that proximity and exact name can add. Documents of owners and domains that are `left_out` are
+    missing, and those that are surely below the result. Where one of several words is held nothing can be added, and
+    the bound is the lower one: of equal documents only those of the lowest ids are ranked. `proximity` is the
+    highest by the number of groups held. Returns the `most`-th lower bound, of words and static
+    rank alone, 0 if there are fewer; and the number of documents with a bound."""
     heap = np.zeros(most, np.float64)
-    groups, bloom = len(proximity) - 1, bloom_of(numbers)
-    for index in range(len(documents)):
-        document = documents[index]
-        upper[index] = -1.0
-        is_left_out = False
-        for source in left_out:
-            is_left_out |= owners[document] == source or domains[document] == source
-        if is_left_out:
+    for document in documents:
+        if scores[document] * MOST_STATIC > heap[0] and not _is_left_out(document, owners, domains, left_out):
+            static = static_rank(forwards.flags[document], forwards.since[document], newest)
+            push(heap, scores[document] * static * (1 - 1e-5))
+    least, groups, bloom, count = heap[0], len(proximity) - 1, bloom_of(plan.numbers), 0
+    weights, sums = _weights_in_names(plan)
+    for document in documents:
+        is_whole, bound = held[document] >= groups, _without_name(document, scores, held, proximity)
+        highest = bound * (1 + EXACT_NAME) if is_whole else bound
+        if highest * MOST_STATIC < least:
             continue
-        may_gain = held[document] > 1 or held[document] >= groups
-        bound = _bound(document, scores, held, forwards, proximity, bloom)
-        if bound * MOST_STATIC < heap[0]:
-            continue
+        if is_whole:
+            weight = _exact_weight(weights, sums, scores[document], forwards.ends[document * SECTIONS])
+            if bound * (1 + EXACT_NAME * weight) * MOST_STATIC < least:
+                continue
         static = static_rank(forwards.flags[document], forwards.since[document], newest)
-        lower = scores[document] * static * (1 - 1e-5)
-        upper[index] = bound * static if may_gain else lower
-        push(heap, lower)
-    return float(heap[0])
+        if highest * static < least or _is_left_out(document, owners, domains, left_out):
+            continue
+        if is_whole and may_be_exact(forwards, document, bloom):
+            bound = highest
+        bounded[count] = document
+        upper[count] = bound * static if is_whole or held[document] > 1 else scores[document] * static * (1 - 1e-5)
+        count += 1
+    return float(least), count
 
 
 @compiled
-def _bound(
-    document: int, scores: Singles, held: Bytes, forwards: Forwards, proximity: Floats, bloom: np.int64
-) -> float:
-    """The upper bound of a score but for the static rank."""
+def _is_left_out(document: int, owners: Numbers, domains: Numbers, left_out: Numbers) -> bool:
+    """Whether a document is of an owner or a domain that is left out."""
+    for source in left_out:  # noqa: SIM110 - a generator is not compiled
+        if owners[document] == source or domains[document] == source:
+            return True
+    return False
+
+
+@compiled
+def _weights_in_names(plan: PlanArrays) -> tuple[Floats, Floats]:
+    """The weights of alternatives, the highest first; and for each the least sum of values of one alternative of each
+    group, of this weight or a higher one."""
+    weights, sums, size, last = np.empty(len(plan.numbers)), np.empty(len(plan.numbers)), 0, np.inf
+    while True:
+        weight = 0.0
+        for alternative in range(len(plan.numbers)):
+            if plan.numbers[alternative] >= 0 and plan.weights[alternative] < last:
+                weight = max(weight, plan.weights[alternative])
+        if weight == 0:
+            return weights[:size], sums[:size]
+        weights[size], sums[size], last = weight, 0.0, weight
+        for group in range(len(plan.starts) - 1):
+            least = np.inf
+            for alternative in range(plan.starts[group], plan.starts[group + 1]):
+                if plan.numbers[alternative] >= 0 and plan.weights[alternative] >= weight:
+                    least = min(least, plan.values[alternative])
+            sums[size] += least
+        size += 1
+
+
+@compiled
+def _exact_weight(weights: Floats, sums: Floats, score: float, length: int) -> float:
+    """The highest weight of an exact name of this length that a document with this score can have: an alternative in a
+    name adds at least its value times f / (f + SATURATION), where f is that of one occurrence (`ranker.field_norm`)."""
+    inverse = (FIELD_CONSTANT[0] + FIELD_SHARE[0] * length) / FIELD_WEIGHT[0]
+    most = score * (1 + 1e-5) * (1 + SATURATION * inverse)
+    for index in range(len(sums)):
+        if sums[index] <= most:
+            return float(weights[index])
+    return 0.0
+
+
+@compiled
+def _without_name(document: int, scores: Singles, held: Bytes, proximity: Floats) -> float:
+    """The upper bound of a score but for the static rank and the exact name."""
     groups = len(proximity) - 1
     bound = scores[document] * (1 + 1e-5)
     if held[document] > 1 or held[document] >= groups:
         bound += proximity[min(int(held[document]), groups)] * (1 + 1e-5)
-        if held[document] >= groups and may_be_exact(forwards, document, bloom):
-            bound *= 1 + EXACT_NAME
     return float(bound)
 
 
@@ -225,7 +289,10 @@ def intervals(
         document = documents[index]
         static = static_rank(forwards.flags[document], forwards.since[document], newest)
         lower[index] = scores[document] * static * (1 - 1e-5)
-        upper[index] = _bound(document, scores, held, forwards, proximity, bloom) * static
+        bound = _without_name(document, scores, held, proximity)
+        if held[document] >= len(proximity) - 1 and may_be_exact(forwards, document, bloom):
+            bound *= 1 + EXACT_NAME
+        upper[index] = bound * static
 
 
 @kernel()
@@ -267,34 +334,40 @@ def _precedes(values: Longs, ranks: Longs, left: int, right: int, is_reversed: b
     return bool(ranks[left] < ranks[right]) != is_reversed
 
 
-@kernel("counts", "counted")
-def count(documents: Ints, offsets: Ints, values: Numbers, counts: Numbers, counted: Numbers) -> int:
-    """Count the documents with each value, in `counts`, which are zero before; the number of values in `counted`, which
-    some document has."""
-    size = 0
+@kernel("few", "more", "counted")
+def count(
+    documents: Ints, offsets: Ints, values: Numbers, low: int, high: int, few: Bytes, more: Numbers, counted: Numbers
+) -> int:
+    """Count the documents with each value from `low` until before `high`: the sum of `few`, which is above 0 where
+    there are any, and `more`, both zero before. Bytes of most values stay in the cache of a core. Returns the number of
+    values in `counted`, which some document has; it is longer than `few`."""
+    size, high = 0, min(high, len(few))
     for document in documents:
         for position in range(offsets[document], offsets[document + 1]):
             value = values[position]
-            if value < len(counts):
-                if counts[value] == 0:
-                    counted[size] = value
-                    size += 1
-                counts[value] += 1
+            if low <= value < high:
+                before = few[value]
+                counted[size] = value
+                size += before == 0  # no branch, which would be taken at random
+                if before == 255:
+                    more[value] += 255
+                    before = 0
+                few[value] = before + 1
     return size
 
 
 @kernel("totals")
-def total_groups(counted: Numbers, low: int, high: int, groups: Numbers, counts: Numbers, totals: Numbers) -> Numbers:
-    """Sum the counts of values from `low` until before `high` by their groups, in `totals`, which are zero before; the
-    groups with a value, in no order."""
-    groups_with = np.empty(min(len(counted), high - low), np.uint32)
-    size = 0
-    for value in counted:
-        if low <= value < high and groups[value] < len(totals):
-            if totals[groups[value]] == 0:
-                groups_with[size] = groups[value]
+def total_groups(counted: Numbers, counts: Numbers, groups: Numbers, totals: Numbers) -> Numbers:
+    """Sum the counts of values by their groups, in `totals`, which are zero before; the groups with a value, in the
+    order of their first ones."""
+    groups_with, size = np.empty(len(counted), np.uint32), 0
+    for index in range(len(counted)):
+        group = groups[counted[index]]
+        if group < len(totals):
+            if totals[group] == 0:
+                groups_with[size] = group
                 size += 1
-            totals[groups[value]] += counts[value]
+            totals[group] += counts[index]
     return groups_with[:size]
 
 
@@ -384,11 +457,11 @@ def meeting(
         is_found = 0
         for offer in range(offers[document], offers[document + 1]):
             meets[offer] = 0
-            if len(of_currencies) and not _has(accepted_offsets, accepted, offer, of_currencies):
+            if amounts[offer] < low[currencies[offer]] or amounts[offer] > high[currencies[offer]]:
                 continue
             if len(of_intervals) and not of_intervals[intervals[offer]]:
                 continue
-            if amounts[offer] < low[currencies[offer]] or amounts[offer] > high[currencies[offer]]:
+            if len(of_currencies) and not _has(accepted_offsets, accepted, offer, of_currencies):
                 continue
             if len(of_skills):
                 if names_skills[offer]:

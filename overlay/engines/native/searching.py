@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -12,7 +12,7 @@ from overlay.engines.native.admission import admitted
 from overlay.engines.native.facet_values import FieldCounts, SegmentCounts
 from overlay.engines.native.orders import Row, in_order
 from overlay.engines.native.relevance import by_relevance, factors_of
-from overlay.engines.native.segment import Ints, Scratch, Segment, SegmentResults
+from overlay.engines.native.segment import FIELDS, Ints, Scratch, Segment, SegmentResults
 from overlay.search.facts import FACET_FIELDS
 from overlay.search.meaning import MOST_ALONE
 from overlay.search.planner import QueryPlan
@@ -35,7 +35,8 @@ def search(segments: Sequence[Segment], newest: float, query: Query, plan: Query
             _results(segment, stack.enter_context(segment.scratch()), query, plan, words) for segment in segments
         ]
         total, matched = sum(len(result.documents) for result in results), sum(result.matched for result in results)
-        values = [_values(result) for result in results] if query.facets else []
+        fields = [FACET_FIELDS[name] for name in query.facets]
+        values = [_values(result, fields) for result in results] if fields else []
         facets = {name: FieldCounts(values, FACET_FIELDS[name]) for name in query.facets}
         rows: list[EngineHit] = []
         if stop > start and (total or (results and plan.finds_by_meaning)):
@@ -53,7 +54,7 @@ def _results(segment: Segment, scratch: Scratch, query: Query, plan: QueryPlan, 
     """The results in a segment; with words, `SegmentResults.reset` is due after them."""
     mask = admitted(segment, query, scratch)
     if not plan.groups:
-        documents = np.flatnonzero(mask)
+        documents = np.flatnonzero(mask.view(np.bool_))
         return SegmentResults(segment, scratch, mask, documents, len(documents), 0, _NONE, mask is segment.plain)
     numbers, a = segment.positions("terms", words.terms), segment.arrays
     count, matched = kernels.score(
@@ -74,12 +75,12 @@ def _explained(rows: list[Row], results: Sequence[SegmentResults], newest: float
     return [hit._replace(scored=Scored(computed, index)) for index, (hit, _, _) in enumerate(rows)]
 
 
-def _values(results: SegmentResults) -> SegmentCounts:
+def _values(results: SegmentResults, fields: Iterable[str]) -> SegmentCounts:
     """The counts of values among the results in a segment; those of all listings stay with the segment."""
     segment = results.segment
     if not results.is_all:
-        return SegmentCounts(segment, results.documents)
+        return SegmentCounts(segment, results.documents, fields)
     if segment.value_counts is None:
-        segment.value_counts = SegmentCounts(segment, results.documents)
+        segment.value_counts = SegmentCounts(segment, results.documents, FIELDS)
     counts: SegmentCounts = segment.value_counts
     return counts

@@ -16,10 +16,14 @@ from overlay.engines.native.posting_kernels import listed_counts
 from overlay.engines.native.schema import LISTED, VECTOR
 from overlay.engines.native.search_kernels import reset
 from overlay.engines.native.tables import StringTable, find
+from overlay.search.facts import FACET_FIELDS
 from overlay.search.ranker import Forwards
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
+
+FIELDS = tuple(sorted(FACET_FIELDS.values()))
+"""The fields of values, in the order of these."""
 
 
 class Scratch(NamedTuple):
@@ -97,6 +101,10 @@ class Segment:
         """A string of a table."""
         return self._text(self.row(table, number, "_bytes"))
 
+    def strings(self, table: str, numbers: Ints) -> list[str]:
+        """Some strings of a table."""
+        return list(map(self._text, self.rows(table, numbers, "_bytes")))
+
     def row(self, name: str, index: int, data: str = "") -> bytes:
         """A row of bytes of a document."""
         content, offsets = self._views.get(name) or self._viewed(name, data)
@@ -154,6 +162,12 @@ class Segment:
         """The forward indexes of documents, as the ranker reads them."""
         names = ("forward_offsets", "section_ends", "forward", "flags", "text_since")
         return Forwards.of(*(self.arrays[name] for name in names))
+
+    @cached_property
+    def value_lows(self) -> Ints:
+        """The number of the first value of each field."""
+        positions = self.positions("values", [f"{field}:" for field in FIELDS])
+        return np.where(positions < 0, -1 - positions, positions)
 
     @cached_property
     def currencies(self) -> list[str]:

@@ -13,7 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.engines.native import search_kernels as kernels
-from overlay.search.ranker import COMPOUND_FLAG, SECTIONS, Forwards, static_rank
+from overlay.search.ranker import (
+    COMPOUND_FLAG,
+    EXACT_NAME,
+    FIELD_CONSTANT,
+    FIELD_SHARE,
+    FIELD_WEIGHT,
+    SATURATION,
+    SECTIONS,
+    Forwards,
+    PlanArrays,
+    static_rank,
+)
+from parsers.jit import read_only
 
 SEEDS = st.integers(0, 10**6).map(Random)
 DOCUMENTS = 12
@@ -38,6 +50,13 @@ def test_facts_admit_and_exclude(random: Random) -> None:
     admitted = np.full(DOCUMENTS, 7, np.uint8)
     kernels.admit(mask, admitted, offsets, documents, np.array(chosen, np.int64))
     assert admitted.tolist() == [int(one in with_fact and mask[one]) for one in range(DOCUMENTS)]
+    of_documents = [[fact for fact, held in enumerate(facts) if one in held] for one in range(DOCUMENTS)]
+    some, kept = random.sample(range(DOCUMENTS + 2), random.randint(0, DOCUMENTS)), mask.copy()
+    kernels.keep(
+        kept, np.array(some, np.uint32), np.array([0, *np.cumsum([len(row) for row in of_documents])], np.int64),
+        np.array([fact for row in of_documents for fact in row], np.uint32), np.array(chosen, np.int64),
+    )  # fmt: skip
+    assert kept.tolist() == [int(mask[one] and (one in with_fact or one not in some)) for one in range(DOCUMENTS)]
     left = mask.copy()
     kernels.exclude(left, offsets, documents, np.array(chosen, np.int64))
     assert left.tolist() == [int(one not in with_fact and mask[one]) for one in range(DOCUMENTS)]
@@ -102,42 +121,60 @@ def test_words_are_scored_by_their_best_alternatives(random: Random) -> None:
     assert not complete.any()
 
 
+class Named:
+    """A document with a name of the terms 1 and 2, which are of the two groups of a plan, and 3. Its score is that of
+    the terms of its name at least."""
+
+    def __init__(self, random: Random, values: Sequence[float], weights: Sequence[float]) -> None:
+        self.name = [random.randint(1, 3) for _ in range(random.randint(0, 3))]
+        frequency = FIELD_WEIGHT[0] / (FIELD_CONSTANT[0] + FIELD_SHARE[0] * len(self.name))
+        self.score = random.choice((0.1, 0.5, 1.0)) * random.randint(1, 4) / 4
+        self.score += sum(
+            values[term] * frequency / (frequency + SATURATION) for term in {1, 2}.intersection(self.name)
+        )
+        self.held = 2 if {1, 2}.issubset(self.name) else random.randint(1, 3)
+        self.is_compound = random.random() < 0.3
+        is_exact = self.held >= 2 and (self.is_compound or {1, 2}.issuperset(self.name))
+        self.exact = 1 + is_exact * EXACT_NAME * min(weights[term] if term in self.name else 0 for term in (1, 2))
+
+
 @given(SEEDS)
 def test_no_document_among_the_first_is_below_its_bound(random: Random) -> None:
+    values, weights = ([random.choice((0.2, 0.4, 0.9, 1.0)) for _ in range(3)] for _ in range(2))
+    plan = PlanArrays(*map(read_only, (
+        np.array([-1, 1, 2], np.int64), np.array([0, 2, 3], np.int64), np.array(values), np.array(weights), np.ones(2)
+    )))  # fmt: skip
+    named = [Named(random, values, weights) for _ in range(DOCUMENTS)]
     documents = np.array(random.sample(range(DOCUMENTS), random.randint(1, DOCUMENTS)), np.int64)
-    scores = np.array([random.randint(1, 16) / 8 for _ in range(DOCUMENTS)], np.float32)
-    held, flags = 1 + bytes_of(random, DOCUMENTS, 2), bytes_of(random, DOCUMENTS, 15)
+    scores, held = np.array([one.score for one in named], np.float32), np.array([one.held for one in named], np.uint8)
+    flags = np.array([random.choice((0, 4, 8, 12)) | COMPOUND_FLAG * one.is_compound for one in named], np.uint8)
     since = np.array([random.choice((-1.0, 0.0, 1e7, 5e7)) for _ in range(DOCUMENTS)])
     owners, domains = (np.array([random.randint(0, 3) for _ in range(DOCUMENTS)], np.uint32) for _ in range(2))
-    left_out, proximity = (
-        random.sample(range(1, 4), random.randint(0, 2)),
-        np.array([0.0, 0.0, random.randint(0, 4) / 8]),
-    )
-    names = [[random.randint(1, 3) for _ in range(random.randint(0, 3))] for _ in range(DOCUMENTS)]
+    left_out, near = random.sample(range(1, 4), random.randint(0, 2)), random.randint(0, 4) / 8
     forwards = Forwards.of(
-        np.array([0, *np.cumsum([len(name) for name in names])], np.int64),
-        np.repeat(np.array([len(name) for name in names], np.uint32), SECTIONS),
-        np.array([term for name in names for term in name], np.uint32), flags, since,
+        np.array([0, *np.cumsum([len(one.name) for one in named])], np.int64),
+        np.repeat(np.array([len(one.name) for one in named], np.uint32), SECTIONS),
+        np.array([term for one in named for term in one.name], np.uint32), flags, since,
     )  # fmt: skip
-    most, upper = random.randint(1, 6), np.empty(len(documents))
-    least = kernels.bounds(
-        documents, scores, held, forwards, 5e7, owners, domains, np.array(left_out, np.uint32),
-        np.array([-1, 1, 2], np.int64), proximity, most, upper,
+    most, bounded, upper = random.randint(1, 6), np.empty(len(documents), np.int64), np.empty(len(documents))
+    least, count = kernels.bounds(
+        documents, scores, held, forwards, 5e7, owners, domains, np.array(left_out, np.uint32), plan,
+        np.array([0.0, 0.0, near]), most, bounded, upper,
     )  # fmt: skip
     ranks = {one: static_rank(int(flags[one]), float(since[one]), 5e7) for one in documents.tolist()}
-    allowed = [one for one in ranks if owners[one] not in left_out and domains[one] not in left_out]
+    allowed = {one for one in ranks if owners[one] not in left_out and domains[one] not in left_out}
     lowest = sorted((float(scores[one]) * ranks[one] * (1 - 1e-5) for one in allowed), reverse=True)
     assert least == (pytest.approx(lowest[most - 1], rel=1e-12) if len(lowest) >= most else 0.0)
-    for one, bound in zip(documents.tolist(), upper.tolist(), strict=True):
-        may_be_exact = held[one] >= 2 and (flags[one] & COMPOUND_FLAG or {1, 2}.issuperset(names[one]))
-        near, exact = proximity[min(held[one], 2)], 1.5 if may_be_exact else 1.0
-        highest = (float(scores[one]) + near) * exact * ranks[one]
-        if one not in allowed:
-            assert bound == -1
+    bounds = dict(zip(bounded[:count].tolist(), upper.tolist(), strict=False))
+    assert allowed.issuperset(bounds)
+    for one in allowed:
+        highest = (float(scores[one]) + near * (held[one] > 1)) * named[one].exact * ranks[one]
+        if one not in bounds:
+            assert highest < least
         elif held[one] > 1:
-            assert bound >= highest or (bound == -1 and highest < least), (bound, highest, least)
+            assert bounds[one] >= highest
         else:  # within the margin of single precision, so that equal ones need not all be ranked
-            assert bound == pytest.approx(highest, rel=2e-5) or (bound == -1 and highest < least)
+            assert bounds[one] == pytest.approx(highest, rel=2e-5)
 
 
 @given(SEEDS)
@@ -157,19 +194,22 @@ def test_values_are_counted_and_summed_by_group(random: Random) -> None:
     size = 9
     lists, offsets, values = rows(random, DOCUMENTS, size + 1)  # one value is outside
     documents = random.sample(range(DOCUMENTS), random.randint(0, DOCUMENTS))
-    counts, counted = np.zeros(size, np.uint32), np.empty(size, np.uint32)
-    number = kernels.count(np.array(documents, np.int64), offsets, values, counts, counted)
-    expected = Counter(value for one in documents for value in lists[one] if value < size)
-    assert counts.tolist() == [expected[value] for value in range(size)]
+    few, more, counted = np.zeros(size, np.uint8), np.zeros(size, np.uint32), np.empty(size + 1, np.uint32)
+    documents *= random.choice((1, 300))  # more than a byte holds
+    low, high = sorted(random.sample(range(size + 2), 2))
+    number = kernels.count(np.array(documents, np.int64), offsets, values, low, high, few, more, counted)
+    expected = Counter(value for one in documents for value in lists[one] if low <= value < min(high, size))
+    assert (few + more).tolist() == [expected[value] for value in range(size)]
     assert sorted(counted[:number].tolist()) == sorted(expected)
-    groups, (low, high) = [random.randint(0, value) for value in range(size)], sorted(random.sample(range(size), 2))
+    assert not any(few[value] == 0 for value in expected)
+    groups, held = [random.randint(0, value) for value in range(size)], np.sort(counted[:number])
     totals = np.zeros(size, np.uint32)
-    results = kernels.total_groups(counted[:number].copy(), low, high, np.array(groups, np.uint32), counts, totals)
+    results = kernels.total_groups(held, (few + more)[held], np.array(groups, np.uint32), totals)
     by_group: Counter[int] = Counter()
-    for value in range(low, high):
+    for value in held.tolist():
         by_group[groups[value]] += expected[value]
     assert totals.tolist() == [by_group[group] for group in range(size)]
-    assert sorted(results.tolist()) == sorted(+by_group)
+    assert results.tolist() == list(by_group)
 
 
 @given(SEEDS)
