@@ -51,12 +51,12 @@ def test_facts_admit_and_exclude(random: Random) -> None:
     kernels.admit(mask, admitted, offsets, documents, np.array(chosen, np.int64))
     assert admitted.tolist() == [int(one in with_fact and mask[one]) for one in range(DOCUMENTS)]
     of_documents = [[fact for fact, held in enumerate(facts) if one in held] for one in range(DOCUMENTS)]
-    some, kept = random.sample(range(DOCUMENTS + 2), random.randint(0, DOCUMENTS)), mask.copy()
+    some, left_over = random.sample(range(DOCUMENTS + 2), random.randint(0, DOCUMENTS)), mask.copy()
     kernels.keep(
-        kept, np.array(some, np.uint32), np.array([0, *np.cumsum([len(row) for row in of_documents])], np.int64),
+        left_over, np.array(some, np.uint32), np.array([0, *np.cumsum([len(row) for row in of_documents])], np.int64),
         np.array([fact for row in of_documents for fact in row], np.uint32), np.array(chosen, np.int64),
     )  # fmt: skip
-    assert kept.tolist() == [int(mask[one] and (one in with_fact or one not in some)) for one in range(DOCUMENTS)]
+    assert left_over.tolist() == [int(mask[one] and (one in with_fact or one not in some)) for one in range(DOCUMENTS)]
     left = mask.copy()
     kernels.exclude(left, offsets, documents, np.array(chosen, np.int64))
     assert left.tolist() == [int(one not in with_fact and mask[one]) for one in range(DOCUMENTS)]
