@@ -121,16 +121,6 @@ class CardFetch:
         return CardState.MISMATCH if other else CardState.FAILED
 
     @property
-    def body(self) -> bytes | None:
-        """The bytes that were accepted, None where none were, or they are as before."""
-        return self.accepted.body if self.accepted else None
-
-    @property
-    def by(self) -> str:
-        """What met the anchor: sha256 or cid, "" for nothing."""
-        return self.accepted.by if self.accepted else ""
-
-    @property
     def served(self) -> tuple[Attempt, ...]:
         """The attempts with content, the accepted one first: what the locator serves now, to detect drift."""
         best = self.accepted

@@ -123,12 +123,6 @@ class Schedule:
             return False
         return job.key == job.domain or size < (2 if job.key == job.host else 1) * MAX_PER_DOMAIN
 
-    def drop(self, key: str) -> None:
-        """Remove a waiting job."""
-        job = self._open.pop(key, None)
-        if job is not None:
-            self._leave(job.domain)
-
     def next(self) -> Job | None:
         """The job to start now; its budgets are spent. None when no job can start. Call `finish` with its outcome."""
         now = self._clock()

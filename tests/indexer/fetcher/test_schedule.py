@@ -124,16 +124,6 @@ def test_what_is_in_flight_is_not_taken_twice() -> None:
     assert world.add("agent.example")
 
 
-def test_a_dropped_job_is_gone() -> None:
-    world = World(WIDE)
-    for key in ("agent.example", "other.example", "third.example"):
-        world.add(key, after=0 if key != "third.example" else 10)
-    world.schedule.drop("agent.example")
-    world.schedule.drop("third.example")
-    world.schedule.drop("nobody.example")
-    assert [job.key for _, job in world.run(10_000)] == ["other.example"]
-
-
 def test_ten_thousand_pointers_to_one_host_are_one_visit_each_fifteen_seconds() -> None:
     world = World()
     for number in range(10_000):
@@ -238,7 +228,6 @@ def test_a_retry_after_of_a_host_is_respected_up_to_an_hour() -> None:
         world.visit(job, trouble("fetch-busy", query))
         world.add("agent.example")
         assert world.schedule.wait() == waited
-        world.schedule.drop("agent.example")
         world.clock.now += 10_000
 
 
@@ -282,9 +271,13 @@ def test_there_is_room_for_so_many_jobs_of_a_domain_and_no_more() -> None:
     for number in range(MAX_PER_DOMAIN):
         assert world.add(f"https://victim.example/{number}", after=10)
     assert not world.add("https://victim.example/one-more")
-    assert world.add("agent.example")
-    world.schedule.drop("https://victim.example/0")
+    world.clock.now += 10
+    job = world.schedule.next()
+    assert job is not None
+    world.visit(job)
     assert world.add("https://victim.example/one-more")
+    assert not world.add("https://victim.example/two-more")
+    assert world.add("agent.example")
 
 
 def test_urls_of_a_domain_take_no_room_from_its_own_location_and_few_from_those_of_its_hosts() -> None:
