@@ -23,7 +23,7 @@ from indexer.fetcher.key_sets import signed_card
 from indexer.fetcher.reasons import FetchError, Refusal, shown
 from indexer.fetcher.schedule import Job, Priority, Schedule
 from indexer.store import DATABASE_ERRORS, FetchOutcome, Store, Writer, visits
-from indexer.store.checks import START, CheckKind
+from indexer.store.checks import START, CheckKind, DueCheck
 from parsers.claims.card_signature import SIGNATURES
 from parsers.pointers.locator import host_of
 
@@ -50,6 +50,10 @@ processor, as much as several registrations until they are searchable."""
 
 ENLIST_SECONDS = 0.05
 """Seconds of each query in which new registrations are read for their hosts."""
+
+LATE_MS = 60_000
+"""Milliseconds before a look up to which checks that are due since then may have been stored after it. Older ones are
+not looked through again: of a host that has to wait, there may be any number."""
 
 _START = (-1, "")
 
@@ -176,6 +180,7 @@ class FetchLoop:
                 return
 
     async def _take_checks(self) -> None:
+        now = self._now()
         for _ in range(PAGES):
             due = await asyncio.to_thread(self._store.checks.due, self._now(), PAGE, self._checked)
             for since, kind, target in due:
@@ -184,6 +189,7 @@ class FetchLoop:
             if due:
                 self._checked = due[-1]
             if len(due) < PAGE:
+                self._checked = max(self._checked, DueCheck(now - LATE_MS, "", ""))
                 return
 
     def _add(self, key: str, host: str, priority: Priority, due_ms: int) -> None:

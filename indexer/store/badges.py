@@ -150,12 +150,12 @@ def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[st
         if oldest is not None and not badge_of.get(oldest):
             badge_of[oldest] = "hash"
     without = select(badges.c.registration).where(of_host, badges.c.by == "").limit(MAX_ANNOUNCED + 1)
-    announced = connection.execute(without).scalars().all()
+    has_answered = "name" not in verdict.failed
+    announced = connection.execute(without).scalars().all() if has_answered else []
     queue.fail_all(connection, CheckKind.BADGE, verdict.host, verdict.reason, now_ms)
     confirmed = [registration for registration, by in badge_of.items() if by]
     queue.record(connection, CheckKind.BADGE, confirmed, now_ms, verdict.reason)
-    has_answered = "name" not in verdict.failed
-    changed = set(announced) if has_answered and len(announced) <= MAX_ANNOUNCED else set[str]()
+    changed = set(announced) if len(announced) <= MAX_ANNOUNCED else set[str]()
     for registration, by in badge_of.items():
         row = holders.get(registration)
         retained = "" if row is None or by else _retained(verdict, row, now_ms)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, select, update
 from indexer.store import checks, fetches
 from indexer.store.checks import GRACE, CheckKind, CheckQueries
 from indexer.store.queries import Queries, insert_new
-from indexer.store.schema import badges, card_signatures, cards
+from indexer.store.schema import badges, card_signatures, cards, events
 from indexer.store.schema import fetches as facts
 
 MAX_IDS = 1_000
@@ -123,9 +123,10 @@ def _card(name: str) -> bytes:
 def ids_of(connection: Connection, card: bytes) -> list[str]:
     """The inscribed agents with this card, first those that their host confirms, as anybody can copy a card; and the
     pointers with a locator that served it."""
-    inscribed = select(badges.c.registration).where(badges.c.card == card).order_by(badges.c.by == "").limit(MAX_IDS)
+    brought = badges.c.registration.in_(select(events.c.registration).where(events.c.card == card))
+    inscribed = select(badges.c.registration).where(badges.c.card == card, brought).order_by(badges.c.by == "")
     locators = select(facts.c.locator).where(facts.c.sha256 == card).limit(MAX_IDS)
-    ids = list(connection.execute(inscribed).scalars())
+    ids = list(connection.execute(inscribed.limit(MAX_IDS)).scalars())
     for locator in connection.execute(locators).scalars().all():
         ids += fetches.ids_of(connection, locator)
     return ids

@@ -6,9 +6,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, case, delete, select, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Connection,
+    Update,
+    bindparam,
+    case,
+    delete,
+    literal_column,
+    select,
+    tuple_,
+    update,
+)
 
 from indexer.retries import Backoff
 from indexer.store.queries import Queries, batches, insert_new
@@ -144,10 +157,18 @@ _STEPS = 9  # then the pause is the longest
 
 
 def _fail(connection: Connection, where: tuple[Any, ...], reason: str, now: int) -> None:
-    steps = {tries: now + BACKOFF.pause_ms(tries + 1) for tries in range(_STEPS)}
-    next_at = case(steps, value=checks.c.tries, else_=now + BACKOFF.pause_ms(_STEPS + 1))
-    values = {"tries": checks.c.tries + 1, "checked_at": now, "reason": reason, "next_at": next_at}
-    connection.execute(update(checks).where(*where).values(**values))
+    connection.execute(_failed().where(*where), {"now": now, "why": reason})
+
+
+@cache
+def _failed() -> Update:
+    """Checks that failed at the bound time. Cached: composing it takes half as long as a visit that fails."""
+    now: BindParameter[int] = bindparam("now", type_=BigInteger)
+    pauses = {tries: literal_column(f"{BACKOFF.pause_ms(tries + 1)}", BigInteger) for tries in range(_STEPS + 1)}
+    longest = pauses.pop(_STEPS)
+    next_at = now + case(pauses, value=checks.c.tries, else_=longest)
+    values = {"tries": checks.c.tries + 1, "checked_at": now, "reason": bindparam("why"), "next_at": next_at}
+    return update(checks).values(**values)
 
 
 def pause(connection: Connection, kind: CheckKind, names: Iterable[str]) -> None:

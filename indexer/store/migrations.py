@@ -17,6 +17,9 @@ from indexer.store.schema import metadata, prepare_for_postgresql
 OLDEST = "5"
 """The oldest schema that is migrated, of November 2026."""
 
+SUPERSEDED = ("events_by_tx", "ratings_by_time")
+"""Indexes of earlier versions with this schema, of which others do the work."""
+
 log = logging.getLogger(__name__)
 
 
@@ -32,6 +35,8 @@ def create_missing(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         prepare_for_postgresql()
     metadata.create_all(connection)
+    for name in SUPERSEDED:
+        connection.exec_driver_sql(f"DROP INDEX IF EXISTS {name}")
     for index in missing_indexes(connection):
         index.create(connection)
 

@@ -203,7 +203,7 @@ def remove_mined(connection: Connection, chain: str, mined: Sequence[BlockFacts]
 
 def _evicted(connection: Connection, chain: str, ids: Collection[str]) -> list[OutboxRow]:
     """Outbox rows for registrations that have no unconfirmed event any more."""
-    of_chain = select(events.c.registration).where(events.c.chain == chain)
+    of_chain = select(events.c.registration).where(events.c.chain == chain).distinct()
     confirmed = {row["registration"] for row in rows_in(connection, of_chain, events.c.registration, ids)}
     return [_change(chain, id_, "upsert" if id_ in confirmed else "remove", "evicted") for id_ in sorted(ids)]
 

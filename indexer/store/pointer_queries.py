@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Select, and_, cast, func, select
 
 from indexer.model import Anchor, Drift, EventKind, FetchFact
 from indexer.store import history, rows
@@ -125,10 +125,11 @@ def _current(*conditions: ColumnElement[bool]) -> Select[Any]:
     later = events.alias()
     # as an expression, or SQLite looks through all later blocks instead of at the transaction
     chain = func.coalesce(later.c.chain, "")
+    next_block = (cast(events.c.height, BigInteger) + 1) * rows.event_position(1)
     replaced = (
         select(later.c.place)
         .where(chain == events.c.chain, later.c.txid == events.c.txid, later.c.vout == events.c.vout)
-        .where(later.c.height > events.c.height)
+        .where(later.c.place >= next_block)
         .exists()
     )
     statement = history.confirmed(~replaced, *conditions)

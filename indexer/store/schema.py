@@ -126,7 +126,7 @@ events = rebuilt_table(
     ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
     Index("events_by_block", "chain", "height"),
     Index("events_by_registration", "registration", "chain", "place"),
-    Index("events_by_tx", "txid"),
+    Index("events_by_transaction", "txid", "place"),
 )
 
 
@@ -140,12 +140,13 @@ def prepare_for_postgresql() -> None:
         index.dialect_kwargs["postgresql_where"] = where
 
 
-def _partial(name: str, where: ColumnElement[bool], *columns: Column[Any]) -> None:
+def partial_index(name: str, where: ColumnElement[bool], *columns: Column[Any]) -> None:
+    """An index of the rows for which a condition holds."""
     _partial_indexes.append((Index(name, *columns, sqlite_where=where), where))
 
 
-_partial("events_by_outpoint", events.c.at_txid.is_not(None), events.c.at_txid)
-_partial(
+partial_index("events_by_outpoint", events.c.at_txid.is_not(None), events.c.at_txid)
+partial_index(
     "events_by_anchor",
     events.c.anchor.is_not(None),
     events.c.anchor,
@@ -153,13 +154,13 @@ _partial(
     events.c.chain,
     events.c.place,
 )
-_partial("events_by_card", events.c.card.is_not(None), events.c.card)
-_partial("events_loose", events.c.registration.is_(None), events.c.chain, events.c.kind, events.c.place)
-_partial("events_undecided", events.c.kind == "undecided", events.c.chain, events.c.place)
+partial_index("events_by_card", events.c.card.is_not(None), events.c.card)
+partial_index("events_loose", events.c.registration.is_(None), events.c.chain, events.c.kind, events.c.place)
+partial_index("events_undecided", events.c.kind == "undecided", events.c.chain, events.c.place)
 
 IS_NOT_LIVE = events.c.status != literal_column("'live'")
 """After an event a registration is burned or undecided. A literal: with a bound value the index below may be unused."""
-_partial("events_not_live", IS_NOT_LIVE, events.c.chain, events.c.place)
+partial_index("events_not_live", IS_NOT_LIVE, events.c.chain, events.c.place)
 
 cards = original_table("cards", *keys(sha256=LargeBinary), *required(body=LargeBinary))
 """Card bytes by their SHA-256; content-addressed, so never rolled back."""
@@ -177,6 +178,7 @@ changes = rebuilt_table(
     *required(chain=_TEXT, op=String, id=_TEXT),
     *optional(height=Integer),
     *required(reason=String),
+    Index("changes_by_chain", "chain", "seq"),
 )
 """The outbox: the ids that readers must look at again. Append-only, never rolled back."""
 

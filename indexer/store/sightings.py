@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, select, text, update
 
 from indexer.model import BlockFacts, Event
 from indexer.store.pointer_queries import SAME_POINTER
 from indexer.store.queries import batches, insert_new, rows_in, upsert
+from indexer.store.rows import event_position
 from indexer.store.schema import events, locators, sightings
 
 OutboxRow = dict[str, Any]
@@ -26,7 +27,7 @@ def record(connection: Connection, chain: str, block_facts: Iterable[BlockFacts]
     pointers = [(facts.ref.height, event) for facts in block_facts for event in facts.events if _is_anchor(event)]
     if not pointers:
         return []
-    current = _ids_at(connection, chain, {event.txid for _, event in pointers})
+    current = _ids_at(connection, chain, {_key(event) for _, event in pointers})
     changes: list[OutboxRow] = []
     new: dict[SightingKey, dict[str, Any] | None] = {}
     replaced: dict[SightingKey, dict[str, Any] | None] = {}
@@ -78,11 +79,32 @@ def _sighting(chain: str, event: Event, now_ms: int) -> dict[str, Any] | None:
     return key | {"locator": locator, "digest": pointer.digest or b"", "seen_at": now_ms}
 
 
-def _ids_at(connection: Connection, chain: str, txids: Iterable[bytes]) -> dict[SightingKey, str]:
-    """The ids of the newest stored pointers in these transactions, by place."""
-    anchors = select(events.c.txid, events.c.vout, events.c.anchor).order_by(events.c.place)
-    of_chain = anchors.where(events.c.chain == chain, events.c.anchor.is_not(None))
-    return {(row["txid"], row["vout"]): row["anchor"] for row in rows_in(connection, of_chain, events.c.txid, txids)}
+_NEWEST = """
+WITH outpoints (txid, vout) AS (VALUES {})
+SELECT txid, vout, (
+    SELECT anchor FROM events
+    WHERE events.txid = outpoints.txid AND events.vout = outpoints.vout AND events.chain || '' = :chain
+    AND events.place < :before AND events.anchor IS NOT NULL
+    ORDER BY events.place DESC LIMIT 1
+) AS anchor FROM outpoints
+"""
+"""Of each outpoint only the newest pointer is read: an account may have any number. With the bare column, SQLite may
+read the events of the whole chain."""
+
+
+def _ids_at(
+    connection: Connection, chain: str, outpoints: Iterable[SightingKey], before: int = 2**63 - 1
+) -> dict[SightingKey, str]:
+    """The ids of the newest pointers at these places that are stored at a lower `events.place` than `before`."""
+    ids: dict[SightingKey, str] = {}
+    for batch in batches(outpoints):
+        named = ", ".join(f"(:t{number}, :v{number})" for number in range(len(batch)))
+        values: dict[str, Any] = {"chain": chain, "before": before}
+        for number, (txid, vout) in enumerate(batch):
+            values |= {f"t{number}": txid, f"v{number}": vout}
+        rows = connection.execute(text(_NEWEST.format(named)), values)
+        ids |= {(row.txid, row.vout): row.anchor for row in rows if row.anchor is not None}
+    return ids
 
 
 def _delete(connection: Connection, chain: str, outpoints: Collection[SightingKey]) -> None:
@@ -115,9 +137,10 @@ def before_rollback(connection: Connection, chain: str, above: int) -> tuple[set
         events.c.chain == chain, events.c.height > above, events.c.anchor.is_not(None)
     )
     lost = connection.execute(statement).all()
-    at_places = _ids_at(connection, chain, {row.txid for row in lost})
-    stored = _stored_at(connection, chain, {(row.txid, row.vout) for row in lost})
-    return {row.anchor for row in lost} | set(at_places.values()), {locator for locator, _ in stored.values()}
+    outpoints = {(row.txid, row.vout) for row in lost}
+    again = _ids_at(connection, chain, outpoints, event_position(above + 1))
+    stored = _stored_at(connection, chain, outpoints)
+    return {row.anchor for row in lost} | set(again.values()), {locator for locator, _ in stored.values()}
 
 
 def _stored_at(

@@ -85,11 +85,13 @@ def _update_lines(connection: Connection, chain: str) -> None:
     name = f"state:{chain}"
     seq = connection.execute(select(func.max(changes.c.seq))).scalar() or 0
     position = outbox.position_of(connection, name)
-    if position is None or seq - position > MAX_CHANGES:
+    later = (changes.c.chain == chain, changes.c.seq > (position or 0))
+    next_ones = select(changes.c.seq).where(*later).limit(MAX_CHANGES + 1).subquery()
+    if position is None or connection.execute(select(func.count()).select_from(next_ones)).scalar_one() > MAX_CHANGES:
         connection.execute(delete(state_lines).where(state_lines.c.chain == chain))
         _insert(connection, chain, read_states(connection, chain))
     else:
-        changed = select(changes.c.id).where(changes.c.seq > position, changes.c.chain == chain).distinct()
+        changed = select(changes.c.id).where(*later).distinct()
         for ids in batches(connection.execute(changed).scalars()):
             connection.execute(delete(state_lines).where(state_lines.c.chain == chain, state_lines.c.id.in_(ids)))
             _insert(connection, chain, read_states(connection, chain, ids))

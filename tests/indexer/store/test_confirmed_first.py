@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from indexer.store import Store, Writer, card_signatures, motebit_hosts, visits
+from indexer.store import Store, Writer, block_writer, card_signatures, motebit_hosts, visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
+from tests.facts import CARD, born, outpoint_of, says
 
-HOST, CARD = "echo.example", b"c" * 32
+HOST = "echo.example"
 
 
 @pytest.mark.parametrize("module", [motebit_hosts, card_signatures])
 def test_the_listing_that_a_host_confirms_comes_before_those_of_strangers(
     store: Store, writer: Writer, monkeypatch: pytest.MonkeyPatch, module: object
 ) -> None:
-    ids = ["a", "b", "confirmed", "d", "e"]
+    events = [born(letter, position, 1) for position, letter in enumerate("abcde")]
+    block_writer.append(writer, "demo", [says("0"), says("1", *events)])
+    ids = [str(outpoint_of(letter)) for letter in "abcde"]
+    confirmed = ids[2]
     visits.update_candidates(writer, [BadgeCandidate(id_, HOST, CARD) for id_ in ids], ids, None, 1)
-    visits.record_host(writer, HostVerdict(HOST, frozenset({"confirmed"}), frozenset(), frozenset()), 2)
+    visits.record_host(writer, HostVerdict(HOST, frozenset({confirmed}), frozenset(), frozenset()), 2)
     monkeypatch.setattr(module, "MAX_IDS", 1)
     with store.engine.connect() as connection:
         if module is motebit_hosts:
-            assert list(motebit_hosts.ids_of(connection, HOST)) == ["confirmed"]
+            assert list(motebit_hosts.ids_of(connection, HOST)) == [confirmed]
         else:
-            assert card_signatures.ids_of(connection, CARD) == ["confirmed"]
+            assert card_signatures.ids_of(connection, CARD) == [confirmed]

@@ -94,6 +94,16 @@ def test_a_reorg_leaves_alone_what_another_pointer_still_names(store: Store, wri
     assert due(store) == ["a.example"]
 
 
+def test_a_reorg_announces_the_id_that_a_place_names_again(store: Store, writer: Writer) -> None:
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA, "account"))])
+    block_writer.append(writer, "demo", [says("1", points("b.example", BETA, "account"))])
+    block_writer.append(writer, "demo", [says("2", points("c.example", BETA, "account"))])
+    before = store.outbox.newest_seq()
+    block_writer.forget(writer, "demo", 0)
+    reverted = {change.id for change in store.outbox.after(before, 10)}
+    assert reverted == {"a.example", "b.example", "c.example"}
+
+
 def test_an_entry_with_another_uri_is_seen_again(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA, "account"))])
     clock.tick()

@@ -1,0 +1,137 @@
+"""What a method reads does not grow with rows that it is not about: beside twice as many, it takes less than a step of
+SQLite more for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.fetcher.fetch_loop import FetchLoop
+from indexer.store import Store, Writer, block_writer, connect, state_hashes, visits
+from indexer.store.badges import BadgeCandidate, HostVerdict
+from indexer.store.card_signatures import SignatureVerdict, SignedCard
+from tests.facts import CARD, born, says
+from tests.pointer_facts import card, points
+from tests.steps import steps_of
+
+FEW, MANY = 40, 80
+OFFERED = card("Offered")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(connect(f"sqlite:///{tmp_path}/a2b.db"))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def writer(store: Store) -> Iterator[Writer]:
+    writer = Writer(store.engine)
+    yield writer
+    writer.close()
+
+
+def check_growth(store: Store, fill: Callable[[int], object], act: Callable[[], object]) -> None:
+    """A method takes hardly longer beside many unrelated rows than beside few; `fill` adds those with a number."""
+    act()  # what is the first of its kind
+    steps = []
+    for some in (range(FEW), range(FEW, MANY)):
+        for number in some:
+            fill(number)
+        steps.append(steps_of(store.engine, act))
+    assert steps[1] - steps[0] < MANY - FEW, f"{steps[0]:,} and then {steps[1]:,} steps"
+
+
+def test_a_pointer_of_an_account_is_stored_without_reading_its_earlier_ones(store: Store, writer: Writer) -> None:
+    blocks = iter(range(1_000))
+
+    def state_again(id_: str = "a.example") -> None:
+        height = next(blocks)
+        block_writer.append(writer, "demo", [says(str(height), points(id_, OFFERED, "account"))])
+
+    check_growth(store, lambda number: state_again(f"b{number}.example"), state_again)
+
+
+def test_a_pointer_is_compared_only_with_the_next_one_of_its_account(store: Store, writer: Writer) -> None:
+    def state_another(number: int) -> None:
+        newest = points(f"{number}.example", OFFERED, "account")
+        block_writer.append(writer, "demo", [says(str(number), newest)])
+
+    state_another(0)
+    newest = (f"{number}.example" for number in (0, FEW, MANY))
+    check_growth(store, lambda number: state_another(number + 1), lambda: store.pointers.anchors([next(newest)]))
+
+
+def test_a_transaction_with_many_pointers_is_read_once_for_all_of_them(store: Store, writer: Writer) -> None:
+    def of_one_transaction(count: int) -> int:
+        chain = f"chain{count}"
+        pointers = [points(f"{chain}.example", OFFERED, chain, position, vout=position) for position in range(count)]
+        block_writer.append(writer, chain, [says("0", *pointers, chain=chain)])
+        return steps_of(store.engine, lambda: store.pointers.anchors([f"{chain}.example"]))
+
+    few, many = of_one_transaction(FEW), of_one_transaction(MANY)
+    assert many < 2.1 * few
+
+
+def test_the_state_hash_and_the_outputs_of_a_topic_pass_over_changes_of_other_chains(
+    store: Store, writer: Writer
+) -> None:
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
+    heights = iter(range(2, 1_000))
+
+    def change_elsewhere(number: int) -> None:
+        other = [born(f"x{number}", height=number)]
+        block_writer.append(writer, "other", [says(str(number), *other, prev=f"{number - 1}", chain="other")])
+
+    def hash_again() -> None:
+        height = next(heights)
+        block_writer.append(writer, "demo", [says(str(height))])
+        state_hashes.update(writer, "demo")
+
+    check_growth(store, change_elsewhere, hash_again)
+    check_growth(
+        store, lambda number: change_elsewhere(MANY + number), lambda: store.topic_outputs.after("demo", 0, 10)
+    )
+
+
+def test_a_signature_is_stored_without_reading_agents_with_other_cards(store: Store, writer: Writer) -> None:
+    visits.enlist_signatures(writer, [SignedCard(CARD, "https://keys.example/")], 1)
+    verdict = SignatureVerdict(CARD, reason="signature-invalid")
+
+    def enlist(number: int) -> None:
+        agent = BadgeCandidate(f"{number}", "a.example", bytes([number]) * 32)
+        visits.update_candidates(writer, [agent], [f"{number}"], None, 1)
+
+    check_growth(store, enlist, lambda: visits.record_signatures(writer, [verdict], 2))
+
+
+def test_a_host_that_does_not_answer_costs_the_same_beside_many_others(store: Store, writer: Writer) -> None:
+    def enlist(number: int) -> None:
+        agent = BadgeCandidate(f"{number}", f"{number}.example", CARD)
+        visits.update_candidates(writer, [agent], [f"{number}"], None, 1)
+
+    silent = HostVerdict("0.example", frozenset(), frozenset(), frozenset(), frozenset({"name"}), "fetch-resolve")
+    check_growth(store, enlist, lambda: visits.record_host(writer, silent, 2))
+
+
+def test_checks_of_a_host_that_has_to_wait_are_looked_through_once(store: Store, writer: Writer) -> None:
+    unused: Any = None
+    now = 1_000.0
+    loop = FetchLoop(store, writer, unused, unused, clock=lambda: now, ticking=lambda: now)
+
+    def enlist(number: int) -> None:
+        agent = BadgeCandidate(f"{number}", "a.example", CARD)
+        visits.update_candidates(writer, [agent], [f"{number}"], store.outbox.newest_seq(), 1_000 * int(now) + number)
+
+    def look() -> None:
+        nonlocal now
+        now += 100
+        asyncio.run(loop.look())
+
+    check_growth(store, enlist, look)
+    assert len(loop.schedule) == 1
