@@ -27,6 +27,7 @@ from sqlalchemy import (
     or_,
     select,
     tuple_,
+    union,
     update,
 )
 
@@ -34,7 +35,16 @@ from indexer.store import outbox
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, batches, insert_new, row_of, rows_in, upsert
-from indexer.store.schema import BYTEWISE, columns_of, keys, optional, original_table, rebuilt_table, required
+from indexer.store.schema import (
+    BYTEWISE,
+    columns_of,
+    keys,
+    optional,
+    original_table,
+    partial_index,
+    rebuilt_table,
+    required,
+)
 from indexer.store.writer import Writer
 from overlay.systems.rating.store_edges import touch_edges
 from parsers.claims.canonical_json import DocumentError
@@ -60,10 +70,13 @@ ratings = rebuilt_table(
     *optional(score=Integer, base_score=Integer),
     *required(rung=Integer, completed=Integer, failed=Integer, as_of=BigInteger),
     *optional(basis_sha256=LargeBinary),
-    Index("ratings_by_time", "as_of"),
 )
 """Ratings in thousandths, null without a receipt that counts; `base_score` is without E3. A listing is due for rating
 while more was submitted than is rated."""
+
+_IS_NEW, _HAS_SCORE = ratings.c.submitted > ratings.c.rated, ratings.c.score.is_not(None)
+partial_index("ratings_new", _IS_NEW, ratings.c.as_of, ratings.c.listing)
+partial_index("ratings_scored", _HAS_SCORE, ratings.c.as_of, ratings.c.listing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,10 +277,13 @@ class ReceiptQueries(Queries):
     def due(self, older_than: int, limit: int) -> list[tuple[str, int]]:
         """At most `limit` listings to rate, as (listing, what was submitted until now): those with new receipts, and
         those with a score of before a time, the oldest rating first."""
-        is_new = ratings.c.submitted > ratings.c.rated
-        is_old = ratings.c.score.is_not(None) & (ratings.c.as_of < older_than)
-        statement = select(ratings.c.listing, ratings.c.submitted).where(is_new | is_old)
-        statement = statement.order_by(ratings.c.as_of, ratings.c.listing).limit(limit)
+        columns, order = (ratings.c.listing, ratings.c.submitted, ratings.c.as_of), (ratings.c.as_of, ratings.c.listing)
+        first = (
+            select(*columns).where(is_due).order_by(*order).limit(limit).subquery()
+            for is_due in (_IS_NEW, _HAS_SCORE & (ratings.c.as_of < older_than))
+        )
+        due = union(*map(select, first)).subquery()
+        statement = select(due.c.listing, due.c.submitted).order_by(due.c.as_of, due.c.listing).limit(limit)
         with self._engine.connect() as connection:
             return [(listing, submitted) for listing, submitted in connection.execute(statement)]
 

@@ -98,7 +98,10 @@ class Withdrawal:
 
 
 relay_deposits = original_table(
-    "relay_deposits", *columns_of(Deposit, {"txid"}), Index("relay_deposits_by_state", "state", "seen_at")
+    "relay_deposits",
+    *columns_of(Deposit, {"txid"}),
+    Index("relay_deposits_by_state", "state", "seen_at"),
+    Index("relay_deposits_by_agent", "motebit_id", "state"),
 )
 
 relay_coins = original_table(
@@ -106,6 +109,7 @@ relay_coins = original_table(
     *keys(txid=LargeBinary, vout=BigInteger),
     *required(amount=BigInteger),
     *optional(withdrawal=String),
+    Index("relay_coins_by_withdrawal", "withdrawal", "amount"),
 )
 
 relay_withdrawals = original_table(
@@ -113,6 +117,7 @@ relay_withdrawals = original_table(
     *columns_of(Withdrawal, {"id"}),
     UniqueConstraint("motebit_id", "idempotency_key"),
     Index("relay_withdrawals_by_state", "state"),
+    Index("relay_withdrawals_by_agent", "motebit_id", "state"),
 )
 
 

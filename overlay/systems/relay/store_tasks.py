@@ -43,6 +43,7 @@ relay_tasks = original_table(
     *required(state=texts_of(RelayTaskState), created_at=BigInteger, expires_at=BigInteger),
     UniqueConstraint("submitted_by", "idempotency_key"),
     Index("relay_tasks_by_state", "state", "expires_at"),
+    Index("relay_tasks_by_submitter", "submitted_by", "state", "locked"),
 )
 
 relay_task_requests = original_table(

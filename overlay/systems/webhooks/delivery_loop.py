@@ -9,7 +9,8 @@ import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from functools import partial
+from contextlib import closing
+from functools import lru_cache, partial
 from urllib.parse import urlsplit
 
 from indexer.fetcher.budgets import registrable
@@ -18,7 +19,7 @@ from indexer.retries import Backoff
 from indexer.store import DATABASE_ERRORS
 from overlay.jobs import PeriodicJob, Role
 from overlay.systems.webhooks.matcher import WebhookMatcher
-from overlay.systems.webhooks.store import StoredWebhooks
+from overlay.systems.webhooks.store import IN_ALL, StoredWebhooks
 from overlay.systems.webhooks.targets import Targets
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,12 @@ TRIM_SECONDS = 3_600.0
 
 
 Run = Callable[[], Awaitable[float | None]]
+
+
+@lru_cache(IN_ALL)
+def _domain(url: str) -> str:
+    """The registrable domain of a target. What is due is looked through each second, and may be of one domain."""
+    return registrable(urlsplit(url).hostname or "")
 
 
 class DeliveryLoop:
@@ -97,15 +104,16 @@ class DeliveryLoop:
 
     def _startable(self, sending: set[str], domains: Counter[str]) -> list[tuple[str, str]]:
         """The subscriptions, with the domains of their targets, to which deliveries may start beside those under way:
-        of all that are due, as those of one domain must not hide the others."""
+        the first that are due, of each domain a few, as those of one must not hide the others."""
         chosen: list[tuple[str, str]] = []
-        for id_, url in self._subscriptions.due(int(self._clock())).items():
-            domain = registrable(urlsplit(url).hostname or "")
-            if id_ not in sending and domains[domain] < PER_DOMAIN:
-                domains[domain] += 1
-                chosen.append((id_, domain))
-                if len(sending) + len(chosen) == WORKERS:
-                    break
+        with closing(self._subscriptions.due(int(self._clock()))) as due:
+            for id_, url in due:
+                domain = _domain(url)
+                if id_ not in sending and domains[domain] < PER_DOMAIN:
+                    domains[domain] += 1
+                    chosen.append((id_, domain))
+                    if len(sending) + len(chosen) == WORKERS:
+                        break
         return chosen
 
     async def settle(self) -> None:

@@ -3,7 +3,7 @@ loses nothing, and repeats at most the delivery under way, under the same number
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -38,6 +38,9 @@ MAX_REPORTED = 1_000
 
 ENDED_SECONDS = 7 * 86_400
 """How long an ended subscription can be read, for the reason."""
+
+DUE_AT_ONCE = 64
+"""Rows of what is due that are read at once."""
 
 POSITION = "subscriptions"
 """The name of the outbox position up to which changes were compared with the subscriptions."""
@@ -194,11 +197,13 @@ class StoredWebhooks(Queries):
 
     # -- delivering
 
-    def due(self, now: int) -> dict[str, str]:
-        """The URLs of all subscriptions with a delivery to send now, by id, the longest due first."""
+    def due(self, now: int) -> Generator[tuple[str, str], None, None]:
+        """The subscriptions with a delivery to send now, by id and URL, the longest due first: read as they are
+        needed."""
         statement = select(subscriptions.c.id, subscriptions.c.url).order_by(subscriptions.c.next_at)
         is_due = (subscriptions.c.next_at <= now, subscriptions.c.ended_at.is_(None))
-        return {row["id"]: row["url"] for row in self._rows(statement.where(*is_due))}
+        for row in self._stream(statement.where(*is_due), DUE_AT_ONCE):
+            yield row["id"], row["url"]
 
     def oldest_waiting(self, id_: str) -> Delivery | None:
         """The delivery of a subscription to send next, None when none waits."""

@@ -346,9 +346,9 @@ async def test_a_thousand_due_deliveries_to_one_domain_do_not_hide_another(tmp_p
         connection.execute(insert(subscriptions), rows)
     stored = StoredWebhooks(engine)
     loop = DeliveryLoop(stored, cast("Any", None), cast("Any", None), clock=lambda: 2_000.0)
-    assert list(stored.due(2_000)) == hosts
+    assert [id_ for id_, _ in stored.due(2_000)] == hosts
     await loop.start()
     await loop.settle()
-    assert "other.example" not in stored.due(2_000)
-    assert len(stored.due(2_000)) == 1_100 - PER_DOMAIN
+    assert "other.example" not in dict(stored.due(2_000))
+    assert len(list(stored.due(2_000))) == 1_100 - PER_DOMAIN
     engine.dispose()
