@@ -18,14 +18,14 @@ from indexer.sync import request_loop
 from indexer.sync.follower import Follower
 from overlay.app.chain_loops import transaction_source
 from overlay.app.fetching import build_fetch_loop, sends_requests
-from overlay.app.memory import release_memory, return_freed_memory
+from overlay.app.memory import FreedMemory, release_memory
 from overlay.app.scheduler import Scheduler
 from overlay.app.status_service import StatusService
 from overlay.app.storage import index_write_errors
 from overlay.engines import BusyError, EngineError, UnavailableError
 from overlay.jobs import PeriodicJob, Role
 from overlay.listings.change_notifier import ChangeNotifier
-from overlay.projection.projector import BATCH, IndexProjector
+from overlay.projection.projector import IndexProjector
 
 if TYPE_CHECKING:
     from indexer.fetcher.fetch_loop import FetchLoop
@@ -144,7 +144,7 @@ class IndexLoop:
         self, settings: Settings, projector: IndexProjector, status: StatusService, notifier: ChangeNotifier
     ) -> None:
         self._settings, self._projector, self._status, self._notifier = settings, projector, status, notifier
-        self._is_ending = Event()
+        self._is_ending, self._freed = Event(), FreedMemory()
 
     async def run(self) -> None:
         """Project until cancelled. Raises EngineError, StoreUnavailableError."""
@@ -188,11 +188,10 @@ class IndexLoop:
 
     def _step(self) -> int:
         count = self._projector.step(self._after_batch)
-        if count >= BATCH:
-            return_freed_memory()
+        self._freed.give_back()
         return count
 
     def _after_batch(self, _done: int) -> None:
         if self._is_ending.is_set():
             raise CancelledWorkError
-        return_freed_memory()
+        self._freed.give_back()

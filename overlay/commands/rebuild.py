@@ -33,7 +33,7 @@ def rebuild(args: Namespace) -> int:
         return _rebuild_anchors(args)
     from overlay.api.systems import active
     from overlay.app.compilation import wait_until_compiled
-    from overlay.app.memory import limit_arenas, return_freed_memory, tune_garbage_collection
+    from overlay.app.memory import FreedMemory, limit_arenas, tune_garbage_collection
     from overlay.app.storage import index_write_errors, open_duplicates, open_index, open_store
     from overlay.projection.projector import IndexProjector
 
@@ -41,6 +41,7 @@ def rebuild(args: Namespace) -> int:
     systems = tuple(member.name for member in active(settings))
     limit_arenas()
     tune_garbage_collection()
+    freed = FreedMemory()
     with (
         closing(open_store(settings, create=False)) as store,
         index_write_errors(settings),
@@ -52,7 +53,7 @@ def rebuild(args: Namespace) -> int:
 
             def after_batch(done: int, of: int) -> None:
                 progress(done, of)
-                return_freed_memory()
+                freed.give_back()
 
             total = IndexProjector(store, engine, duplicates, systems).rebuild(after_batch)
     say(f"indexed {total:,} registrations into {masked(settings.search)}")

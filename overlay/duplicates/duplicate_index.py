@@ -53,10 +53,12 @@ class DuplicateIndex:
     """Safe from several threads and processes; the one that feeds the search index writes. Raises EngineError when the
     file cannot be used, BusyError while another process holds it."""
 
-    def __init__(self, folder: str = "") -> None:
+    def __init__(self, folder: str = "", *, arrays: Path | None = None) -> None:
         """Open the file in a folder, creating it if missing, and remove those of older layouts. Without a folder
-        it is a temporary file, which goes with the process: for a version of the index that is being built."""
+        it is a temporary file, which goes with the process: for a version of the index that is being built. Large
+        arrays are in files in the folder, or in `arrays`."""
         self._path = str(Path(folder) / FILE) if folder else ""  # SQLite's name for a temporary file
+        self.arrays = Path(folder) if folder else arrays
         self._lock = threading.Lock()
         self._groups: TextKeyGroups | None = None
         self._version = 0
@@ -120,8 +122,7 @@ class DuplicateIndex:
         (version,) = db.execute("PRAGMA data_version").fetchone()
         if self._groups is None or self._version != version:
             self._groups = None  # before the next ones take memory
-            folder = Path(self._path).parent if self._path else None
-            groups = TextKeyGroups(lambda number: next(_listings(db, _BY_NUMBER, [number]), None), folder)
+            groups = TextKeyGroups(lambda number: next(_listings(db, _BY_NUMBER, [number]), None), self.arrays)
             with _consistent():
                 groups.load_heads(db.execute("SELECT number, head FROM listings").fetchall())
                 rows = db.execute("SELECT number, keys, places FROM listings")

@@ -209,7 +209,8 @@ class IndexProjector:
         as it was. `progress` receives the registrations written and their total. Raises BusyError while another process
         rebuilds.
         """
-        with self._engine.rebuilding() as fresh, closing(DuplicateIndex()) as keys:
+        arrays = None if self._duplicates is None else self._duplicates.arrays
+        with self._engine.rebuilding() as fresh, closing(DuplicateIndex(arrays=arrays)) as keys:
             projector = IndexProjector(self._store, fresh, None if self._duplicates is None else keys, self._systems)
             total = self._fill_and_promote(projector, progress)
             if self._duplicates is not None:

@@ -80,6 +80,26 @@ def test_what_another_system_does_not_have_is_done_without(monkeypatch: pytest.M
     assert use_large_pages() == 0
 
 
+def test_freed_memory_is_returned_once_much_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    returned: list[int] = []
+    monkeypatch.setattr(memory, "return_freed_memory", lambda: returned.append(1))
+    freed = memory.FreedMemory()
+    freed.give_back()
+    assert not returned
+    much = anonymous(2 * memory.WORTH_RETURNING)
+    much.write(b"x" * len(much))
+    freed.give_back()
+    assert len(returned) == 1
+    freed.give_back()
+    assert len(returned) == 1
+    much.close()
+    freed.give_back()
+    again = anonymous(2 * memory.WORTH_RETURNING)
+    again.write(b"x" * len(again))
+    freed.give_back()
+    assert len(returned) == 2
+
+
 def test_a_system_that_tells_nothing_of_its_memory_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "Path", lambda _: Path("/nowhere"))
     assert use_large_pages() == 0

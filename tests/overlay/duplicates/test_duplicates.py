@@ -15,12 +15,13 @@ import pytest
 from indexer.model import Event, EventKind
 from indexer.store import Store, Writer, block_writer, chain_marks, connect, visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
-from overlay.duplicates import text_key_groups
+from overlay.duplicates import text_key_groups, text_key_table
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
 from overlay.duplicates.earlier_listings import EarlierListings
 from overlay.duplicates.skeleton import skeletons
 from overlay.duplicates.text_keys import TEXT, TextKeyHistory, same_url
 from overlay.engines import IndexPosition
+from overlay.engines.native import durable
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import Registration
 from overlay.projection import projector
@@ -513,6 +514,23 @@ def test_a_rebuild_writes_a_registration_on_two_chains_once(
     assert len(followed) == 3
     registry.feed.rebuild()
     assert [hit.id for hit in registry.ask(with_duplicates=True, sort="name").hits] == followed
+
+
+def test_text_keys_of_a_rebuild_are_in_files_that_nobody_sees(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    registry.block("1", inscribed("a", ALPHA), inscribed("b", ALPHA, 1), bodies=(ALPHA,))
+    registry.feed.run()
+    for module, member in ((projector, "BATCH"), (text_key_table, "FEWEST"), (durable, "LARGE")):
+        monkeypatch.setattr(module, member, 1)
+    mapped: list[bool] = []
+
+    def look(_done: int, _of: int) -> None:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+        mapped.append(any(f" {tmp_path}/index/" in line and line.endswith("(deleted)") for line in lines))
+
+    registry.feed.rebuild(look)
+    assert mapped[-1]
 
 
 def test_a_commit_counts_as_read_when_all_its_text_keys_are_recorded(
