@@ -18,6 +18,7 @@ from indexer.state_hash import digest, state_hash
 from indexer.store import Change, Store, Writer, connect
 from indexer.store.source_store import SourceStore
 from indexer.sync.follower import Follower
+from parsers.bitcoin.tx import Outpoint
 from tests import chain_records
 from tests.chain_records import Record
 from tests.databases import prepare_sqlite
@@ -117,10 +118,17 @@ class Indexing:
         return {
             "blocks": [self.store.blocks.get(chain, height) for height in heights],
             "events": self.store.history.select(),
-            "outpoints": sorted(self.store.registrations.outpoints(chain)),
+            "outpoints": sorted(live_outpoints(self.store, chain)),
             "hashes": self.hashes(heights, chain),
             "anchors": self.anchors(chain),
         }
+
+
+def live_outpoints(store: Store, chain: str = "demo") -> list[Outpoint]:
+    """Where the live registrations of a chain are."""
+    newest = store.blocks.newest(chain)
+    states = store.registrations.states(chain, newest.height) if newest else ()
+    return [state.outpoint for state in states if state.outpoint]
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
+from struct import Struct
 from typing import Any
 
 from sqlalchemy import (
@@ -29,6 +30,7 @@ from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind
 
 _STATES_AT_ONCE, _EVENTS_AT_ONCE, _OUTPOINTS_AT_ONCE = 5_000, 5_000, 10_000
+_U32 = Struct("<I")
 
 
 def is_newest(chain: str) -> ColumnElement[bool]:
@@ -100,12 +102,15 @@ def _newest_of() -> Select[Any]:
 class RegistrationQueries(Queries):
     """Where registrations are, and what state they are in."""
 
-    def outpoints(self, chain: str) -> Iterator[Outpoint]:
-        """The outpoints of the live registrations of a chain."""
-        statement = select(events.c.at_txid, events.c.at_vout).where(is_live(chain, self._engine.dialect.name))
+    def outpoints(self, chain: str) -> Iterator[bytes]:
+        """The outpoints at which registrations of a chain are or were, several thousand at a time in the format of
+        `Outpoint.pack`. Leaving out those where they were took three quarters of the time."""
+        statement = select(events.c.at_txid, events.c.at_vout).where(
+            events.c.chain == chain, events.c.at_txid.is_not(None)
+        )
         with self._engine.connect().execution_options(yield_per=_OUTPOINTS_AT_ONCE) as connection:
-            for txid, vout in connection.execute(statement):
-                yield Outpoint(txid, vout)
+            for some in connection.execute(statement).partitions():
+                yield b"".join([part for txid, vout in some for part in (txid, _U32.pack(vout))])
 
     def spent_above(self, chain: str, height: int) -> list[Outpoint]:
         """The outpoints that registrations left in the blocks above a height: where they would be without those."""

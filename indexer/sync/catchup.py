@@ -62,9 +62,10 @@ class Catchup:
         self.watched = WatchedOutpoints()
 
     def watch(self) -> None:
-        """Watch exactly the outpoints of the stored registrations."""
+        """Watch the outpoints of the stored registrations; those where they were before are spent, and do no harm."""
         self.watched = WatchedOutpoints()
-        self.watched.add(self._store.registrations.outpoints(self._chain.name))
+        for packed in self._store.registrations.outpoints(self._chain.name):
+            self.watched.add_packed(packed)
 
     async def read(self, newest: BlockRef | None, last: int) -> None:
         """Read and append the blocks after `newest`, up to the height `last`.

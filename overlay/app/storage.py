@@ -122,9 +122,9 @@ def stored_heights(settings: Settings) -> dict[str, int]:
         return {name: ref.height for name, ref in newest.items() if ref is not None}
 
 
-def open_index(settings: Settings, *, create: bool) -> SearchIndex:
-    """The search index; with `create`, a new one where none exists. Raises EngineError, MissingError, OSError, and
-    StoreError where it is one of a database that was found damaged."""
+def open_index(settings: Settings, *, create: bool, for_search: bool = True) -> SearchIndex:
+    """The search index; with `create`, a new one where none exists. To report its state, it need not be `for_search`.
+    Raises EngineError, MissingError, OSError, and StoreError where it is one of a database that was found damaged."""
     from overlay.engines import IN_FILES
     from overlay.projection.search_index import SearchIndex
 
@@ -132,15 +132,15 @@ def open_index(settings: Settings, *, create: bool) -> SearchIndex:
     set_cache_folder(settings)
     scheme, _, path = settings.search.partition(":")
     if scheme not in IN_FILES:
-        return SearchIndex(settings.search, meaning=settings.meaning)
+        return SearchIndex(settings.search, meaning=settings.meaning, for_search=for_search)
     if not create and path and not Path(path).exists():
         raise _missing("index", Path(path))
     if create:
         make_data_folder(settings)
     elif path and not is_writable(Path(path)):
         warn_read_only(Path(path).parent)
-        return SearchIndex(f"{scheme}:{readable_copy(Path(path))}", meaning=settings.meaning)
-    return SearchIndex(settings.search, meaning=settings.meaning)
+        return SearchIndex(f"{scheme}:{readable_copy(Path(path))}", meaning=settings.meaning, for_search=for_search)
+    return SearchIndex(settings.search, meaning=settings.meaning, for_search=for_search)
 
 
 def _refuse_damaged(settings: Settings) -> None:

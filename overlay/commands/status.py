@@ -47,7 +47,7 @@ def _local(settings: Settings, *, recompute: bool) -> dict[str, Any]:
     with closing(open_store(settings, create=False)) as store, ExitStack() as opened:
         engine = None
         with suppress(MissingError):
-            engine = opened.enter_context(closing(open_index(settings, create=False)))
+            engine = opened.enter_context(closing(open_index(settings, create=False, for_search=False)))
         service = StatusService(settings, store, engine, version())
         for name in service.progress:
             if recompute:

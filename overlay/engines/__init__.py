@@ -156,9 +156,10 @@ class EngineModule(Protocol):
         """The versions of the index that a URL names after its scheme. Raises EngineError, OSError."""
         ...
 
-    def open_engine(self, version: Any, *, make: bool) -> Engine:
-        """Open a version of an index; with `make`, create it where it does not exist or cannot be read. Raises OSError
-        or ValueError when it cannot be created or read."""
+    def open_engine(self, version: Any, *, make: bool, for_search: bool = True) -> Engine:
+        """Open a version of an index; with `make`, create it where it does not exist or cannot be read. One that is not
+        `for_search` only reports its position and what is damaged at a glance. Raises OSError or ValueError when it
+        cannot be created or read."""
         ...
 
 

@@ -46,13 +46,13 @@ class SearchIndex:
     """The live version of an index, reopened when another version is promoted; or a `version` that is being built.
     Safe for threads and processes; one process writes."""
 
-    def __init__(self, url: str, version: Any = None, *, meaning: bool = False) -> None:
+    def __init__(self, url: str, version: Any = None, *, meaning: bool = False, for_search: bool = True) -> None:
         """Open the index at a URL, or create it. With `meaning`, text vectors count in its order, where its engine has
-        any. Raises UnknownEngineError, OSError."""
+        any. One that is not `for_search` only reports its state. Raises UnknownEngineError, OSError."""
         self._module, location = engine_module(url)
         self.name, self.slow, self._url = url.partition(":")[0], self._module.SLOW, url
         self._versions = self._module.open_versions(location)
-        self._is_live = version is None
+        self._is_live, self._for_search = version is None, for_search
         self.is_compiling = False
         """Whether searches and writes raise CompilingError, as their kernels are not compiled yet."""
         self._meaning, self._opening = meaning, threading.Lock()
@@ -61,13 +61,13 @@ class SearchIndex:
 
     def _open(self, version: Any) -> Engine:
         try:
-            return self._module.open_engine(version, make=True)
+            return self._module.open_engine(version, make=True, for_search=self._for_search)
         except (OSError, ValueError):
             live = self._versions.live()
             if not self._is_live or live == version:
                 raise
             self._version = live  # another version was promoted meanwhile
-            return self._module.open_engine(live, make=True)
+            return self._module.open_engine(live, make=True, for_search=self._for_search)
 
     def _compiled(self) -> Engine:
         """The engine of the live version, to search in or to write to. Raises CompilingError."""

@@ -63,13 +63,14 @@ class NativeEngine:
 
     has_vectors = True
 
-    def __init__(self, folder: Path, *, make: bool) -> None:
-        """Open the index in a folder. Raises OSError or ValueError."""
+    def __init__(self, folder: Path, *, make: bool, for_search: bool = True) -> None:
+        """Open the index in a folder; unless `for_search`, the contents of its segments are not read. Raises OSError or
+        ValueError."""
         if make:
             folder.mkdir(parents=True, exist_ok=True)
         elif not folder.is_dir():
             raise ValueError(f"there is no index in {folder}")
-        self.folder = folder
+        self.folder, self._for_search = folder, for_search
         self._stamp = manifests.commit_stamp(folder)
         self._refreshing, self._writing = threading.RLock(), threading.Lock()
         self._lock: FolderLock | None = None
@@ -101,7 +102,7 @@ class NativeEngine:
             for attempt in range(_ATTEMPTS):
                 seen = self._stamp.value()
                 try:
-                    view = NativeView.read(self.folder, self._view, self._damaged)
+                    view = NativeView.read(self.folder, self._view, self._damaged, for_search=self._for_search)
                 except FileNotFoundError:  # another commit has replaced it meanwhile
                     if attempt == _ATTEMPTS - 1:
                         raise
@@ -267,6 +268,6 @@ def open_versions(location: str) -> IndexVersions:
     return IndexVersions(Path(location), NATIVE_LAYOUT)
 
 
-def open_engine(version: Path, *, make: bool) -> NativeEngine:
+def open_engine(version: Path, *, make: bool, for_search: bool = True) -> NativeEngine:
     """Open the index in a folder."""
-    return NativeEngine(version, make=make)
+    return NativeEngine(version, make=make, for_search=for_search)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from overlay.engines.native.schema import BREAK, DERIVED, MEMBERS, TABLES, VECTOR, DerivedArray
+from overlay.engines.native.schema import DERIVED, MEMBERS, TABLES, VECTOR, DerivedArray
 from overlay.engines.native.segment_file import Array, SegmentError
 from overlay.search.ranker import SECTIONS
 from overlay.search.term_dictionary import LONGEST, SHORTEST
@@ -86,8 +86,9 @@ def _check_fixed_rows(arrays: Mapping[str, Array], documents: int) -> None:
 
 def _check_numbers(name: str, numbers: Array, count: int, *, is_broken: bool) -> None:
     for start in range(0, len(numbers), _STEP):
-        outside = numbers[start : start + _STEP]
-        if outside.max() >= count and (not is_broken or (outside[outside != BREAK] >= count).any()):
+        some = numbers[start : start + _STEP]
+        # the number after BREAK is 0
+        if (some + np.uint32(1)).max() > count if is_broken else some.max() >= count:
             raise SegmentError(f"array {name} has numbers outside of {count:,}")
 
 
@@ -98,7 +99,7 @@ def _check_postings(offsets: Array, documents: Array, impacts: Array) -> None:
         begins = np.flatnonzero(stretch[1:] <= stretch[:-1]) + (start + 1)
         if (offsets[np.searchsorted(offsets, begins)] != begins).any():
             raise SegmentError("array term_documents decreases")
-        if not ((chosen > 0) & (chosen <= 1)).all():
+        if not (chosen.min() > 0 and chosen.max() <= 1):
             raise SegmentError("array term_impacts has values outside of 0 to 1")
 
 

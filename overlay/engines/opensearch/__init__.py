@@ -216,7 +216,7 @@ def open_versions(location: str) -> ClusterVersions:
     return ClusterVersions(location)
 
 
-def open_engine(version: ClusterVersion, *, make: bool) -> OpenSearchEngine:
+def open_engine(version: ClusterVersion, *, make: bool, for_search: bool = True) -> OpenSearchEngine:  # noqa: ARG001
     """Open a version; with `make`, a new one where it is missing."""
     if make and states.read(*version) is None:
         make_index(*version)

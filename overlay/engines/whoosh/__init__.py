@@ -129,6 +129,6 @@ def open_versions(location: str) -> IndexVersions:
     return IndexVersions(Path(location), LAYOUT)
 
 
-def open_engine(version: Path, *, make: bool) -> WhooshEngine:
+def open_engine(version: Path, *, make: bool, for_search: bool = True) -> WhooshEngine:  # noqa: ARG001
     """Open the index in a folder."""
     return WhooshEngine(version, make=make)

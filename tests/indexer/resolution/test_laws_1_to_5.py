@@ -10,7 +10,7 @@ from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import COIN, ChainKit, agent, tool
 from tests.chainkit_scripts import body_of, inscription, map_tape, p2pkh, push
 from tests.indexer.conftest import Look
-from tests.indexing import Indexing
+from tests.indexing import Indexing, live_outpoints
 
 AGENT, TOOL = {"app": "test", "type": "a2b-agent"}, {"app": "test", "type": "a2b-mcp"}
 BROKEN = b'{"name":"Echo",'
@@ -163,7 +163,7 @@ async def test_a_burned_satoshi_says_how(kit: ChainKit, look: Look, to: str, rea
     assert (answer["status"], answer["outpoint"], answer["owner"]) == ("burned", None, None)
     assert answer["revisions"][1]["reason"] == reason
     assert (answer["revisions"][1]["outpoint"] is not None) == has_outpoint
-    assert list(indexing.store.registrations.outpoints("demo")) == []
+    assert live_outpoints(indexing.store) == []
 
 
 async def test_what_looks_like_an_update_behind_a_coin_is_a_newcomer_and_burns_the_old_one(

@@ -19,7 +19,7 @@ from indexer.store import Store, StoreError, Writer, block_writer, chain_marks, 
 from indexer.store.schema import blocks, events, metadata
 from tests.facts import born, moved, name, outpoint_of, ref, says
 from tests.fakes import MemoryChain
-from tests.indexing import Indexing, Reader
+from tests.indexing import Indexing, Reader, live_outpoints
 from tests.oracles.wire import frames
 
 # -- several chains, several processes ---------------------------------------------------------------------------------
@@ -29,8 +29,8 @@ def test_two_chains_with_the_same_transaction_do_not_mix(store: Store, writer: W
     block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1)), says("2", moved("a", "a", "a2"))])
     block_writer.append(writer, "other", [says(label, chain="other") for label in ("0", "1", "2")])
     block_writer.append(writer, "other", [says("3", born("a", height=3), chain="other")])
-    assert list(store.registrations.outpoints("demo")) == [outpoint_of("a2")]
-    assert list(store.registrations.outpoints("other")) == [outpoint_of("a")]
+    assert live_outpoints(store) == [outpoint_of("a2")]
+    assert live_outpoints(store, "other") == [outpoint_of("a")]
     assert store.registrations.at_outpoints("demo", [outpoint_of("a")]) == {}
     assert store.registrations.at_outpoints("other", [outpoint_of("a")])[outpoint_of("a")][0].created_height == 3
     assert [(past.chain, past.height) for past in store.history.of(str(outpoint_of("a")))] == [
@@ -46,7 +46,7 @@ def test_two_chains_with_the_same_transaction_do_not_mix(store: Store, writer: W
     ]
     assert store.registrations.ids(None, 9) == [("demo", str(outpoint_of("a"))), ("other", str(outpoint_of("a")))]
     block_writer.forget(writer, "demo", 0)
-    assert (list(store.registrations.outpoints("demo")), list(store.registrations.outpoints("other"))) == (
+    assert (live_outpoints(store), live_outpoints(store, "other")) == (
         [],
         [outpoint_of("a")],
     )
@@ -147,9 +147,7 @@ def test_readers_see_whole_blocks_while_one_is_written(database_url: str, store:
         """Events whose reader looks at the store meanwhile."""
 
         def __iter__(self) -> Iterator[Event]:
-            states.append(
-                (reader.blocks.newest("demo"), list(reader.registrations.outpoints("demo")), reader.outbox.newest_seq())
-            )
+            states.append((reader.blocks.newest("demo"), live_outpoints(reader), reader.outbox.newest_seq()))
             return super().__iter__()
 
     block = says("2", moved("a", "a", "a2"))
@@ -158,7 +156,7 @@ def test_readers_see_whole_blocks_while_one_is_written(database_url: str, store:
     assert states == sorted(states, key=lambda state: state == after)
     assert set(map(str, states)) <= {str(before), str(after)}
     assert reader.blocks.newest("demo") == ref("2")
-    assert list(reader.registrations.outpoints("demo")) == [outpoint_of("a2")]
+    assert live_outpoints(reader) == [outpoint_of("a2")]
     assert reader.outbox.newest_seq() == 2
     reader.engine.dispose()
 

@@ -15,12 +15,13 @@ from parsers.cards import Kind
 from parsers.reasons import Reason
 from tests.chain_records import anchors
 from tests.facts import CARD, born, burned, moved, name, near_miss, outpoint_of, says, state, undecided
+from tests.indexing import live_outpoints
 
 
 def test_only_the_newest_outpoint_of_a_registration_is_returned(store: Store, writer: Writer) -> None:
     block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1), born("b", 1, 1), born("c", 2, 1))])
     block_writer.append(writer, "demo", [says("2", moved("a", "a", "a2"), burned("b", "b", "end", 1))])
-    assert set(store.registrations.outpoints("demo")) == {outpoint_of("a2"), outpoint_of("c")}
+    assert set(live_outpoints(store)) == {outpoint_of("a2"), outpoint_of("c")}
     at_outpoints = store.registrations.at_outpoints(
         "demo",
         [
@@ -40,14 +41,14 @@ def test_only_the_newest_outpoint_of_a_registration_is_returned(store: Store, wr
     assert store.registrations.at_outpoints("demo", []) == {}
 
 
-def test_outpoints_to_watch_are_read_by_a_join_or_with_a_list_of_registrations_with_several_events(
+def test_live_outpoints_are_read_by_a_join_or_with_a_list_of_registrations_with_several_events(
     store: Store, writer: Writer
 ) -> None:
     """On PostgreSQL, a list that is larger than its working memory would be searched for each event."""
     block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
     ran: list[tuple[str, Any]] = []
     listen(store.engine, "before_cursor_execute", lambda *args: ran.append((args[2], args[3])))
-    assert list(store.registrations.outpoints("demo")) == [outpoint_of("a")]
+    assert store.spend_checks.due("demo", 1, 10) == [outpoint_of("a")]
     (text, values), is_sqlite = ran[0], store.engine.dialect.name == "sqlite"
     with store.engine.connect() as connection:
         rows = connection.exec_driver_sql(f"EXPLAIN {'QUERY PLAN ' if is_sqlite else ''}{text}", values).all()
@@ -121,7 +122,7 @@ def test_more_names_than_a_statement_holds_are_asked_in_batches(store: Store, wr
     block_writer.append(
         writer, "demo", [says("0"), says("1", *(born(item, number, 1) for number, item in enumerate(many)))]
     )
-    assert len(list(store.registrations.outpoints("demo"))) == 1_201
+    assert len(live_outpoints(store)) == 1_201
     assert len(store.registrations.at_outpoints("demo", [outpoint_of(item) for item in many])) == 1_201
     assert len(store.history.with_pending([str(outpoint_of(item)) for item in many])) == 1_201
     walked: list[tuple[str, str]] = []
@@ -339,3 +340,15 @@ def test_changes_after_any_sequence_number_are_one_range_of_an_index(store: Stor
         assert any("seq >" in step for step in plan)
     else:
         assert steps == ["SEARCH changes USING INDEX sqlite_autoindex_changes_1 (seq>?)"]
+
+
+def test_outpoints_to_watch_are_those_where_registrations_of_the_chain_are_or_were(
+    store: Store, writer: Writer
+) -> None:
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", 0, 1), born("b", 1, 1))])
+    block_writer.append(writer, "demo", [says("2", moved("a", "a", "a2", position=0), burned("b", "b", "end", 1))])
+    block_writer.append(writer, "other", [says("0", chain="other"), says("1", born("c", height=1), chain="other")])
+    packed = b"".join(store.registrations.outpoints("demo"))
+    watched = {packed[start : start + 36] for start in range(0, len(packed), 36)}
+    assert watched == {outpoint_of(item).pack() for item in ("a", "b", "a2")}
+    assert watched >= {outpoint.pack() for outpoint in live_outpoints(store)}

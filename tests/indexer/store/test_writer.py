@@ -12,6 +12,7 @@ from indexer.state_hash import digest, state_hash
 from indexer.store import Store, StoreError, Writer, block_writer, connect, contents, outbox
 from indexer.store.schema import events
 from tests.facts import born, burned, moved, name, near_miss, outpoint_of, ref, says
+from tests.indexing import live_outpoints
 
 # -- blocks -----------------------------------------------------------------------------------------------------------
 
@@ -23,7 +24,7 @@ def test_an_empty_database_knows_nothing(store: Store) -> None:
     assert store.history.of(str(outpoint_of("a"))) == []
     assert store.outbox.newest_seq() == 0
     assert (
-        list(store.registrations.outpoints("demo")),
+        live_outpoints(store),
         store.registrations.at_outpoints("demo", [outpoint_of("a")]),
     ) == (
         [],
@@ -111,7 +112,7 @@ def test_forgetting_blocks_takes_back_all_they_said_and_notes_each_registration(
     assert [past.event.kind for past in store.history.of(str(outpoint_of("a")))] == ["inscribed"]
     assert store.history.of(str(outpoint_of("c"))) == []
     assert store.history.of_transaction(name("n")) == []
-    assert set(store.registrations.outpoints("demo")) == {outpoint_of("a"), outpoint_of("b")}
+    assert set(live_outpoints(store)) == {outpoint_of("a"), outpoint_of("b")}
     news = store.outbox.after(5, 100)
     assert {(change.id, change.op, change.reason, change.height) for change in news} == {
         (str(outpoint_of(id_)), "revert", "reorg", 1) for id_ in "acd"
@@ -146,7 +147,7 @@ def test_what_a_fork_said_instead_counts(store: Store, writer: Writer) -> None:
         name("right"),
         name("end"),
     ]
-    assert list(store.registrations.outpoints("demo")) == []
+    assert live_outpoints(store) == []
 
 
 # -- the outbox -------------------------------------------------------------------------------------------------------

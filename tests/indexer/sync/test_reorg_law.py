@@ -19,7 +19,7 @@ from indexer.store import topic_anchors
 from indexer.sync import batch
 from tests.chainkit import Block
 from tests.fakes import MemoryChain
-from tests.indexing import Indexing, Reader, fresh
+from tests.indexing import Indexing, Reader, fresh, live_outpoints
 from tests.oracles.anchors import anchors
 from tests.oracles.registry import read_chain
 from tests.strategies import History, histories
@@ -128,6 +128,6 @@ def test_every_step_of_a_history_has_the_state_hash_of_its_chain(
                 outpoints = {
                     registration["outpoint"] for registration in oracle.registrations if registration["outpoint"]
                 }
-                assert {str(outpoint) for outpoint in indexing.store.registrations.outpoints("demo")} == outpoints
+                assert {str(outpoint) for outpoint in live_outpoints(indexing.store)} == outpoints
 
     asyncio.run(walk())

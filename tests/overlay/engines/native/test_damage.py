@@ -132,6 +132,8 @@ def test_a_damaged_segment_is_named_and_left_out_and_the_others_are_searched(
     changed = stored["term_documents"].copy()
     changed[0] = len(DOCUMENTS)
     segment_file.write(path, stored | {"term_documents": changed})
+    state = NativeEngine(folder, make=False, for_search=False)  # reads no contents
+    assert (state.position(), state.damage()) == (manifest.read(folder).position, "")  # type: ignore[union-attr]
     engine = NativeEngine(folder, make=True)
     assert engine.position() is None
     assert (
@@ -154,11 +156,10 @@ def test_a_missing_segment_is_damage_and_one_replaced_meanwhile_is_not(folder: P
     reader = NativeEngine(folder, make=False)
     entry = damaging.largest(folder)
     manifest.segment_path(folder, entry.name).unlink()
-    opened = NativeEngine(folder, make=False)
-    assert (opened.position(), opened.damage()) == (
-        None,
-        f"{entry.name}.segment cannot be read (No such file or directory)",
-    )
+    damage = f"{entry.name}.segment cannot be read (No such file or directory)"
+    for for_search in (True, False):
+        opened = NativeEngine(folder, make=False, for_search=for_search)
+        assert (opened.position(), opened.damage()) == (None, damage)
     assert reader.damage() == ""
     assert damaging.searched(reader, Query(text="alpha")).total  # it still maps what it opened
     writer = NativeEngine(folder, make=True)
