@@ -13,6 +13,7 @@ from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import HistoryEntry
 from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
 from parsers.bitcoin.tx import Outpoint, transaction_name
+from parsers.pointers.locator import a_label
 
 if TYPE_CHECKING:
     from overlay.listings.assembler import Revisions
@@ -80,11 +81,12 @@ def registration(repository: ListingRepository, registration_id: str, text: str)
 
 
 def _ids_of(repository: ListingRepository, text: str) -> list[str]:
-    """The ids of the listings at a txid or an outpoint."""
+    """The ids of the listings at a txid or an outpoint, or of the pointers to a domain in another spelling."""
     try:
         name = transaction_name(text)
     except ValueError:
-        return []
+        domain = a_label(text)
+        return [domain] if domain and domain != text and repository.pointers(domain) is not None else []
     return repository.ids_of(bytes.fromhex(name[:64])[::-1], Outpoint.parse(name) if len(name) > 64 else None)
 
 

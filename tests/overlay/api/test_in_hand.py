@@ -40,7 +40,7 @@ async def pasted(tmp_path: Path) -> AsyncIterator[PastedIds]:
     joint = kit.spend([one, other], [(1, p2pkh("alice")), (1, p2pkh("alice"))])
     entry = {"description": "Weather", "command": "npx", "args": ["-y", "@quillstead/sky-mcp@1.2.3"]}
     tool = kit.inscribe({"mcpServers": {"forecast-desk": entry}}, type="a2b-mcp")
-    kit.mine(first, updated, moved, one, other, joint, tool)
+    kit.mine(first, updated, moved, one, other, joint, tool, kit.point("xn--r8jz45g.example"))
     chain = MemoryChain()
     chain.arrive(*kit.blocks)
     async with serving(new_app(tmp_path, chain)) as session:
@@ -90,6 +90,14 @@ async def test_a_txid_and_an_outpoint_lead_to_the_listing(pasted: PastedIds) -> 
     assert (await answer(pasted.session, f"/v1/listings/{'00' * 32}"))[0] == 404
     for form in (f"ord://{pasted.first}", pasted.first.replace("_", ":"), pasted.first.replace("_", "i")):
         assert (await get(pasted.session, f"/v1/listings/{quote(form, safe='')}"))["id"] == pasted.first
+
+
+async def test_a_domain_in_another_spelling_leads_to_its_pointers(pasted: PastedIds) -> None:
+    for name in ("XN--R8JZ45G.example", "例え.example"):
+        status, location, _ = await answer(pasted.session, f"/v1/listings/{quote(name, safe='')}")
+        assert (status, location) == (303, "/v1/listings/xn--r8jz45g.example"), name
+    for name in ("xn--r8jz45g.example", "例え例え.example", "例え .example", "x" * 300 + ".example"):
+        assert (await answer(pasted.session, f"/v1/listings/{quote(name, safe='')}"))[0] == 404, name
 
 
 async def test_the_trace_of_any_transaction_says_what_the_listing_is_now(pasted: PastedIds) -> None:
