@@ -98,8 +98,8 @@ class PaymentCheckBody(Body):
     id: str | None = Field(None, description="The listing with the price; else `config` is needed.")
     config: Prices = Field(None, description="A price, a list of prices, or a card.")
     skillId: str | None = None  # noqa: N815 - the member's name in JSON
-    state: Literal["pending", "needsFinal"] | None = Field(
-        None, description="Of the task; by default, any stage is taken."
+    state: Literal["pending", "running", "needsFinal", "completed", "failed"] | None = Field(
+        None, description="Of the task (A2B §5.4), which decides the stages that are taken; by default, any stage is."
     )
 
     @model_validator(mode="after")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from parsers.cards.offers import Offer
 
 MAX_BYTES = 1 << 20
+STATES = ("pending", "running", "needsFinal", "completed", "failed")
 
 _PAYMENT = {"stage", "configId", "txid", "address", "paidSatoshis", "neededSatoshis", "leastSatoshis"}
 """The members of an answer about a transaction that could be read."""
@@ -43,7 +44,7 @@ def add(commands: Commands) -> None:
         help="a card or price list with that price, of main networks unless a node reports another one",
     )
     parser.add_argument("--skill", metavar="ID", help="the skill that is paid for [any]")
-    parser.add_argument("--state", choices=("pending", "needsFinal"), help="of the task that is paid [any]")
+    parser.add_argument("--state", choices=STATES, help="of the task that is paid [any]")
     parser.set_defaults(config=None)
     add_url(parser)
     add_json(parser)

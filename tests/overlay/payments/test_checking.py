@@ -132,6 +132,10 @@ async def test_the_route_answers_200_for_what_it_refuses(serve: Serve, services:
     assert await post(client, {"config": [price()]}) == missing
     final = await post(client, {"claim": paid(node, stage="final"), "config": price(), "state": "pending"})
     assert (final["code"], final["error"]) == (-32032, "StageMismatch")
+    for state in ("running", "completed", "failed"):
+        refused = await post(client, {"claim": paid(node), "config": price(), "state": state})
+        assert refused["code"] == -32032
+        assert f"a task that is {state} takes no payment" in refused["detail"]
     unpayable = await post(client, {"claim": paid(node), "config": price(acceptedCurrencies=[], currency="EUR")})
     assert unpayable["code"] == -32034
     listed = await post(client, {"claim": paid(node, configId="wt-basic"), "id": TOWER})
@@ -147,7 +151,7 @@ async def test_the_route_answers_200_for_what_it_refuses(serve: Serve, services:
         ({"claim": None}, 400, "either id is needed"),
         ({"claim": None, "id": TOWER, "config": {}}, 400, "either id is needed"),
         ({"claim": None, "id": 5}, 400, "/id': input should be a valid string"),
-        ({"claim": None, "id": TOWER, "state": "running"}, 400, "/state': input should be 'pending' or 'needsFinal'"),
+        ({"claim": None, "id": TOWER, "state": "paid"}, 400, "/state': input should be 'pending', 'running'"),
         ({"claim": None, "id": TOWER, "more": 1}, 400, "/more': extra inputs are not permitted"),
         ({"claim": None, "id": "nobody"}, 404, "no listing has the id"),
     ],
