@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 MAX_LIMIT, MAX_OFFSET = 100, 10_000
 MAX_PAIRS, MAX_REPEATS = 200, 64
 MAX_CHANGES = 1_000
-_KIND_OF = {kind: kind for kind in KINDS} | {"a2b-agent": "agent"} | dict.fromkeys(("a2b-mcp", "mcp", "server"), "tool")
+_KIND_OF = {kind: kind for kind in KINDS} | {
+    **dict.fromkeys(("a2b-agent", "a2b"), "agent"), **dict.fromkeys(("a2b-mcp", "mcp", "server"), "tool"),
+}  # fmt: skip
 _LIST = " Several, separated by commas or repeated: any of them."
 SORT_WORDS = tuple(sign + name for name in SORTS for sign in ("", "-"))
 
@@ -149,8 +151,8 @@ SEARCH = table(
         values.words, may_be_empty=True, aliases=("query",),
     ),
     parameter(
-        "type", "What to find: `a2b-agent` is agent; `a2b-mcp`, `mcp` and `server` are tool.", _kind, many=True,
-        parts=parts, enum=list(_KIND_OF),
+        "type", "What to find: `a2b-agent` and `a2b` are agent; `a2b-mcp`, `mcp` and `server` are tool.", _kind,
+        many=True, parts=parts, enum=list(_KIND_OF),
     ),
     parameter(
         "skillId",

@@ -38,7 +38,7 @@ from overlay.systems.mrp.provider_registry import MRP
 from overlay.systems.mrp.route_offers import RouteId, parse_capability, parse_route
 from parsers.claims.canonical_json import DocumentError, base64url_text
 from parsers.claims.mrp.artifact_hashes import check_outputs
-from parsers.claims.mrp.signed_envelope import AUTH, SCOPE_DENIED
+from parsers.claims.mrp.signed_envelope import AUTH, SCOPE_DENIED, key_id
 from parsers.local_hosts import shared_url
 
 _NEVER_STATED = ("policy", "data_residency", "max_latency_ms")
@@ -96,10 +96,11 @@ async def hello(request: web.Request, envelope: Envelope) -> tuple[str, dict[str
     if requested and not any(version.startswith("0.") for version in requested):
         detail = f"none of the versions {', '.join(requested[:8])[:200]} is supported: {VERSION} is"
         raise MrpError("MRP_VERSION_UNSUPPORTED", detail, supported=[VERSION])
-    manifest_url = f"{base_url(request)}/mrp/manifest"
+    manifest_url, identity = f"{base_url(request)}/mrp/manifest", request.app[SERVICES].identity
     return "HELLO", {
         "schemas": [VERSION], "capabilities": ["registry-search"], "manifest_url": manifest_url,
-        "auth_methods": ["signed"] if MRP in request.app else [], "proofs": [],
+        "auth_methods": ["signed"] if MRP in request.app else [],
+        "proofs": [] if identity is None else [f"mrp:key:{key_id(identity.ed25519)}"],
     }  # fmt: skip
 
 

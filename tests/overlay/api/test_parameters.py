@@ -95,8 +95,8 @@ def test_query_is_the_old_name_of_q() -> None:
 def test_other_names_of_filters_and_of_kinds_are_understood() -> None:
     assert query("skill=Audit&currency=bsv") == query("skillId=audit&acceptedCurrency=BSV")
     assert query("skill=a&skillId=B").skills == ("a", "b")
-    assert [query(f"type={word}").kind for word in ("a2b-agent", "a2b-mcp", "mcp", "server")] == [
-        "agent",
+    assert [query(f"type={word}").kind for word in ("a2b-agent", "a2b", "a2b-mcp", "mcp", "server")] == [
+        *["agent"] * 2,
         *["tool"] * 3,
     ]
     assert query("type=mcp,server").kind == "tool"

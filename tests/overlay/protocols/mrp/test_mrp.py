@@ -388,6 +388,7 @@ def test_answers_are_signed_with_the_published_key(overlay_url: str) -> None:
         verdict = verify_envelope(answer, rules)
         assert (verdict.error, verdict.integrity) == ("", "verified")
         assert answer["auth"]["issuer"] == overlay_url
+        assert ask(overlay_url, "HELLO", {})["proofs"] == [f"mrp:key:{answer['auth']['signature']['key_id']}"]
         changed = answer | {"in_reply_to": "another message"}
         assert verify_envelope(changed, rules).error == "MRP_AUTH_REQUIRED"
 
