@@ -230,6 +230,7 @@ class Follower:
         await asyncio.to_thread(block_writer.forget, self._writer, self._chain.name, above)
         self._catchup.watched.add(spent)
         self._note_newest(newest)
+        self.progress.state = "catching-up"  # no state hash is computed before the blocks that replace these
         self._changed()
 
     def _note_newest(self, ref: BlockRef | None) -> None:

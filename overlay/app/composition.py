@@ -129,7 +129,7 @@ class AppContext:
                     name="state-hashes", run=self.status.hash_tips, every=HASH_SECONDS, role=role, on_change=True
                 )
             )
-            jobs += integrity_jobs(self.store, self.writer)
+            jobs += integrity_jobs(self.store, self.writer, self.status.is_catching_up)
         if self.engine is not None:
             sample = self.status.sample_heights
             jobs += [

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from indexer import sqlite_integrity as integrity
 from indexer.store import Store, Writer
@@ -19,15 +20,24 @@ AGAIN_SECONDS = 600
 """Least seconds between two checks that errors cause."""
 
 
-class IntegrityCheck:
-    """Checks the database `file`. `writer` reports how its last writer ended, where this process is the next writer."""
+PUT_OFF_SECONDS = 60.0
+"""How long the check after a stop that was not clean waits for blocks that came meanwhile: at a million registrations
+it takes some ten seconds of a core and of the disk."""
 
-    def __init__(self, file: str, writer: Writer | None) -> None:
+
+class IntegrityCheck:
+    """Checks the database `file`. `writer` reports how its last writer ended, where this process is the next writer,
+    and `is_catching_up` whether it has blocks to store."""
+
+    def __init__(self, file: str, writer: Writer | None, is_catching_up: Callable[[], bool]) -> None:
         self._file, self._writer, self._guard = file, writer, integrity.guard_of(file)
+        self._is_catching_up, self._until = is_catching_up, time.monotonic() + PUT_OFF_SECONDS
 
     async def run(self) -> None:
         """Check, if it is due."""
         if self._writer is not None and self._writer.lock.was_unclean:
+            if self._is_catching_up() and time.monotonic() < self._until:
+                return
             log.warning("the program did not stop cleanly the last time: checking its database")
             await self._check()
             self._writer.lock.was_unclean = False
@@ -52,13 +62,14 @@ class IntegrityCheck:
             log.info("the check of the database ended: %s %s", report.state, report.detail)
 
 
-def integrity_jobs(store: Store, writer: Writer | None) -> list[PeriodicJob]:
+def integrity_jobs(store: Store, writer: Writer | None, is_catching_up: Callable[[], bool]) -> list[PeriodicJob]:
     """The job for a SQLite database; empty for a database on a server."""
     file = sqlite_file(store)
     if file is None:
         return []
     role = Role.SERVER if writer is None else Role.INDEXER
-    return [PeriodicJob(name="integrity", run=IntegrityCheck(file, writer).run, every=LOOK_SECONDS, role=role)]
+    check = IntegrityCheck(file, writer, is_catching_up)
+    return [PeriodicJob(name="integrity", run=check.run, every=LOOK_SECONDS, role=role)]
 
 
 def sqlite_file(store: Store) -> str | None:

@@ -132,6 +132,10 @@ class StatusService:
         """The height up to which each chain is stored, by name."""
         return {name: progress.height for name, progress in self.progress.items() if progress.height is not None}
 
+    def is_catching_up(self) -> bool:
+        """Whether a chain is about to be read, or being read up to its tip."""
+        return any(progress.state in ("starting", "catching-up") for progress in self.progress.values())
+
     def is_behind(self) -> bool:
         """Whether a chain catches up, or searches do not answer for its newest stored block yet."""
         is_reading = any(progress.state == "catching-up" for progress in self.progress.values())

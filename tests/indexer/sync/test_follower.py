@@ -251,6 +251,29 @@ async def test_a_shorter_chain_that_differs_is_a_reorg(url: str, kit: ChainKit) 
         assert labels(indexing, kit) == ["0", "1", "2", "3a"]
 
 
+async def test_between_a_reorg_and_the_blocks_of_the_other_branch_a_chain_is_catching_up(
+    url: str, kit: ChainKit
+) -> None:
+    """Or a state hash would be computed for a block that is not the newest for long, while the writer waits."""
+    kit.mine_empty(4)
+    chain = MemoryChain(*kit.blocks)
+    states: list[tuple[int | None, str]] = []
+    with Indexing(url, chain) as indexing:
+
+        def note() -> None:
+            states.append((follower.progress.height, follower.progress.state))
+
+        follower = Follower(chain, indexing.store, indexing.writer, note)
+        await follower.open()
+        await follower.catch_up()
+        chain.arrive(kit.mine(parent=kit["2"]), kit.mine(), kit.mine(), kit.mine())
+        states.clear()
+        await follower.catch_up()
+        assert (states[0], states[-1][0]) == ((2, "catching-up"), kit.tip.height)
+        assert {state for _, state in states} == {"catching-up"}
+        assert follower.progress.state == "following"
+
+
 class Fickle(MemoryChain):
     """A chain whose best branch changes just when its blocks are asked for."""
 
