@@ -55,6 +55,7 @@ BLOCK_LOOPS = CompiledLoops(
 SEARCH_LOOPS = CompiledLoops(
     "search",
     (
+        "overlay/duplicates/minhash.py",
         "overlay/engines/native/forward_kernels.py",
         "overlay/engines/native/label_kernels.py",
         "overlay/engines/native/merging.py",
@@ -62,11 +63,18 @@ SEARCH_LOOPS = CompiledLoops(
         "overlay/engines/native/schema.py",
         "overlay/engines/native/search_kernels.py",
         "overlay/engines/native/tables.py",
+        "overlay/search/lexicon.py",
         "overlay/search/nearest.py",
         "overlay/search/ranker.py",
         "overlay/search/text_vectors.py",
     ),
-    ("overlay.engines.native.merging", "overlay.engines.native.preparation", "overlay.search.nearest"),
+    (
+        "overlay.duplicates.minhash",
+        "overlay.engines.native.merging",
+        "overlay.engines.native.preparation",
+        "overlay.search.lexicon",
+        "overlay.search.nearest",
+    ),
 )
 
 ALL_LOOPS = (BLOCK_LOOPS, SEARCH_LOOPS)

@@ -7,26 +7,41 @@ words has none."""
 
 from __future__ import annotations
 
-from collections.abc import Set
 from hashlib import blake2b
 
 import numpy as np
+import numpy.typing as npt
 
-from overlay.search.memo import Memo
+from parsers.jit import kernel
 
 FEWEST_WORDS = 12
 _BANDS = _ROWS = 8
-_FACTORS = np.frombuffer(blake2b(b"minhash").digest() * _ROWS, "<u8").reshape(1, -1).copy()
+_FACTORS = np.frombuffer(blake2b(b"minhash").digest() * _ROWS, "<u8").copy()
 _FACTORS = (_FACTORS * (2 * np.arange(1, _BANDS * _ROWS + 1, dtype=np.uint64) + np.uint64(1))) | np.uint64(1)
+_LARGEST = np.uint64(2**64 - 1)
+
+Hashes = npt.NDArray[np.uint64]
 
 
-def bands(text_words: Set[str]) -> list[bytes]:
-    """The cluster keys of a set of words, 64 bytes each; none below `FEWEST_WORDS`."""
-    if len(text_words) < FEWEST_WORDS:
+def bands(hashes: Hashes) -> list[bytes]:
+    """The cluster keys of a set of words by their hashes (`lexicon.word_hash`), 64 bytes each; none below
+    `FEWEST_WORDS`."""
+    if len(hashes) < FEWEST_WORDS:
         return []
-    hashes = np.frombuffer(b"".join(map(_HASHES.__getitem__, text_words)), "<u8").reshape(-1, 1)
-    smallest = np.minimum.reduce(hashes * _FACTORS).tobytes()
+    smallest = _smallest(hashes, _FACTORS).tobytes()
     return [smallest[start : start + 8 * _ROWS] for start in range(0, len(smallest), 8 * _ROWS)]
 
 
-_HASHES = Memo(lambda word: blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+def prepare() -> None:
+    """Compile the kernel."""
+    bands(np.zeros(FEWEST_WORDS, np.uint64))
+
+
+@kernel()
+def _smallest(hashes: Hashes, factors: Hashes) -> Hashes:
+    """For each factor the smallest of its products with the hashes."""
+    smallest = np.full(len(factors), _LARGEST, np.uint64)
+    for value in hashes:
+        for index in range(len(factors)):
+            smallest[index] = min(smallest[index], value * factors[index])
+    return smallest

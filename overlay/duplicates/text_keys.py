@@ -12,7 +12,6 @@ from overlay.duplicates.minhash import bands
 from overlay.duplicates.skeleton import skeletons
 from overlay.listings.card_texts import wording
 from overlay.search.document import AT_HOME, NAMED, UNCONFIRMED, UNVERIFIED, VERIFIED, Fingerprint, Since, TextKey
-from overlay.search.forward import FIELDS
 from parsers.cards import AgentCard, McpServer
 from parsers.pointers.locator import url_host
 
@@ -94,13 +93,13 @@ def text_keys(subject: Listing) -> Iterator[Key]:
     """The keys that texts are compared by. Listings that share a key have the same words in their names and meet the
     same filters on cards, so that the shown one is found whenever the hidden ones would be."""
     card, kind = subject.card, subject.state.kind.value
-    words = subject.analysed.plain_words()
+    words, hashes = subject.analysed.plain_words()
     # entries of a registry differ in their names only, and every listing must be found by its name
-    name = sorted(subject.analysed.plain_words(FIELDS.index("name"))) or card.name
+    name = sorted(subject.analysed.plain_name()) or card.name
     skills = sorted((skill.id, sorted(skill.tags)) for skill in card.skills)
     offers = list(map(_FILTERED, card.offers))
     like = repr((name, kind, sorted(card.tags), skills, offers))
-    if clusters := bands(words):
+    if clusters := bands(hashes):
         filtered = digest(like)
         yield TEXT, digest(str(filtered), *sorted(words))
         head = b"%d " % filtered

@@ -59,6 +59,8 @@ _JOINER = re.compile(rf"(?<!^)[{_JOINERS} ,/&]")
 _ASCII_COMPOUND = re.compile(_compound("[A-Za-z0-9]", "-_."))
 _COMPOUND = re.compile(rf"{_compound(_LETTER, _JOINERS)}|{_EMOJI}")
 _ASCII_WITH_DOT = re.compile(f"(?:{_DOT})?{_ASCII_COMPOUND.pattern}")
+_JOINED = re.compile(f"{_ASCII_COMPOUND.pattern}|[\0\1]")
+_JOINED_WITH_DOT = re.compile(f"{_ASCII_WITH_DOT.pattern}|[\0\1]")
 _WITH_DOT = re.compile(f"(?:{_DOT})?{_COMPOUND.pattern}")
 _SYMBOLS = ".+#"
 _RUN = re.compile(f"([{_CJK}{_UNSPACED}]+)")
@@ -118,7 +120,7 @@ class Tokens(NamedTuple):
         return self.pairs + self.wholes
 
 
-_NO_TOKENS = Tokens((), (), (), ())
+NO_TOKENS = Tokens((), (), (), ())
 
 
 def tokenize(text: str) -> Tokens:
@@ -131,7 +133,7 @@ def joined(compounds: Iterable[str]) -> Tokens:
     analysed = list(map(tokens_of, compounds))
     if len(analysed) == 1:
         return analysed[0]
-    return Tokens(*map(tuple, map(chain.from_iterable, zip(*analysed, strict=True)))) if analysed else _NO_TOKENS
+    return Tokens(*map(tuple, map(chain.from_iterable, zip(*analysed, strict=True)))) if analysed else NO_TOKENS
 
 
 @memoized
@@ -318,6 +320,13 @@ def compounds(text: str) -> list[str]:
     """The compounds of a text in order, folded but for case."""
     folded = fold(text)
     return compounds_of(folded).findall(folded)
+
+
+def compounds_of_joined(text: str) -> list[str]:
+    """The compounds of ASCII texts that are joined by the characters 0 and 1, with these. Takes two thirds of the time
+    of text by text."""
+    folded = fold(text)
+    return (_JOINED_WITH_DOT if _DOTTED.search(folded) else _JOINED).findall(folded)
 
 
 def compounds_of(folded: str) -> re.Pattern[str]:

@@ -7,9 +7,10 @@ Terms are 32-bit numbers in three fields (`FIELDS`): those with a position in or
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache
-from itertools import chain, filterfalse
+from functools import lru_cache
+from itertools import chain
 from struct import Struct
 from typing import Protocol
 from zlib import crc32
@@ -17,8 +18,8 @@ from zlib import crc32
 import numpy as np
 
 from indexer.fetcher.budgets import registrable
-from overlay.search.analysis import Tokens, compounds, has_digit, joined, stem, tokens_of
-from overlay.search.memo import Memo, memoized
+from overlay.search.analysis import Tokens, compounds, compounds_of_joined, joined, stem, tokens_of
+from overlay.search.lexicon import ENDS, FIELD_END, TEXT_END, Hashes, Lexicon, lexicon, plain_words
 from overlay.search.ranker import COMPOUND_FLAG, SIGNED_FLAG, VERIFIED_FLAG, Forwards
 from parsers.cards import Skill
 
@@ -74,27 +75,54 @@ def number(term: str) -> int:
 
 
 class Analysed:
-    """The texts of a listing as lists of compounds (`analysis.compounds`): of each text of each field."""
+    """The texts of a listing as numbers of compounds (`analysis.compounds`): those of each text of each field, with
+    `TEXT_END` between texts and `FIELD_END` after each field."""
 
-    def __init__(self, compounds: Sequence[list[list[str]]]) -> None:
-        self.compounds = compounds
+    def __init__(self, by_compound: Lexicon, compounds: Iterable[str]) -> None:
+        """The compounds and `ENDS` of the texts in order."""
+        self._lexicon, self._numbers = by_compound, array("I", map(by_compound.__getitem__, compounds))
 
-    @cached_property
+    def numbers(self, by_compound: Lexicon) -> array[int]:
+        """The numbers in a lexicon."""
+        if by_compound is self._lexicon:
+            return self._numbers
+        return array("I", map(by_compound.__getitem__, map(self._lexicon.compounds.__getitem__, self._numbers)))
+
+    @property
+    def compounds(self) -> list[list[list[str]]]:
+        """The compounds of each text of each field. A field without texts has one that is empty."""
+        fields: list[list[list[str]]] = [[[]]]
+        for number in self._numbers:
+            if number == FIELD_END:
+                fields.append([[]])
+            elif number == TEXT_END:
+                fields[-1].append([])
+            else:
+                fields[-1][-1].append(self._lexicon.compounds[number])
+        return fields[:-1]
+
+    @property
     def surfaces(self) -> set[str]:
         """The distinct words before stemming."""
         texts = chain.from_iterable(self.compounds)
-        return set(chain.from_iterable(map(_SURFACES.__getitem__, chain.from_iterable(texts))))
+        return set(chain.from_iterable(tokens_of(compound).surfaces for compound in chain.from_iterable(texts)))
 
-    def plain_words(self, field: int | None = None) -> set[str]:
-        """The same without those that contain a digit; with a `field`, those of this one."""
-        texts = chain.from_iterable(self.compounds) if field is None else self.compounds[field]
-        distinct = set(chain.from_iterable(texts))  # of a long text a third, and a set of them is looked up faster
-        return set(chain.from_iterable(map(_PLAIN.__getitem__, distinct)))
+    def plain_words(self) -> tuple[list[str], Hashes]:
+        """The distinct words without digits, and their hashes (`lexicon.word_hash`)."""
+        return self._lexicon.plain_words(self._numbers)
+
+    def plain_name(self) -> set[str]:
+        """The words of the name without those that contain a digit."""
+        return set(chain.from_iterable(map(plain_words, self._name())))
+
+    def _name(self) -> list[str]:
+        name = self._numbers[: self._numbers.index(FIELD_END)]
+        return list(map(self._lexicon.compounds.__getitem__, name))
 
     @property
     def name_is_compound(self) -> bool:
         """Whether the name is one compound (`Docs2Prompt`), which a query may write as one word."""
-        name = list(chain.from_iterable(self.compounds[0]))
+        name = self._name()
         if len(name) != 1:
             return False
         tokens = tokens_of(name[0])
@@ -123,7 +151,8 @@ class Analysed:
             keywords += (skill.name, skill.id) if skill.name and skill.name != skill.id else (skill.id,)
             keywords += skill.tags
             texts += (skill.description, *skill.examples)
-        return cls([list(map(_compounds, filter(None, group))) for group in ([card.name], keywords, [*texts, *more])])
+        fields = [list(filter(None, group)) for group in ([card.name], keywords, [*texts, *more])]
+        return cls(lexicon(), _joined_compounds(fields))
 
     def terms(self) -> set[str]:
         """The distinct index terms."""
@@ -140,15 +169,19 @@ class Analysed:
         return [sequence for texts in self.fields for tokens in texts for sequence in tokens.sequences()]
 
 
-_compounds = memoized(compounds)
-"""Of tags, and of names and ids of skills, which repeat across listings; no caller changes the list."""
-
-_SURFACES = Memo(lambda compound: tokens_of(compound).surfaces)
-_PLAIN = Memo(lambda compound: _without_digits(tokens_of(compound).surfaces))
-
-
-def _without_digits(surfaces: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(filterfalse(has_digit, surfaces)) if any(map(has_digit, surfaces)) else surfaces
+def _joined_compounds(fields: Sequence[Sequence[str]]) -> list[str]:
+    """The compounds of the texts of each field, with `ENDS`."""
+    text_end, field_end = ENDS
+    joined_text = "".join(text_end.join(texts) + field_end for texts in fields)
+    ends = sum(max(0, len(texts) - 1) for texts in fields)
+    if joined_text.isascii() and (joined_text.count(text_end), joined_text.count(field_end)) == (ends, len(fields)):
+        return compounds_of_joined(joined_text)
+    results: list[str] = []
+    for texts in fields:
+        for number, text in enumerate(texts):
+            results += [text_end] * (number > 0) + compounds(text)
+        results.append(field_end)
+    return results
 
 
 def encode(analysed: Analysed, document: Indexed) -> bytes:

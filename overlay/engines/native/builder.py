@@ -143,7 +143,7 @@ class SegmentBuilder:
         """The primary arrays, with the strings of tables in order. To be called once: what they are made of is freed
         meanwhile."""
         arrays: Arrays = {"offers_offsets": np.array(self._offers, "<i8")}
-        of_texts = self._texts.arrays(len(self._numbers["surfaces"])) | self._vectors()
+        of_texts = self._texts.arrays() | self._vectors()
         ranks = {}
         for table, numbers in self._numbers.items():
             ordered = sorted(numbers)

@@ -1,7 +1,7 @@
 """Compiled loops that make the rows of terms and of words of documents out of those of their compounds.
 
-Text i has the compounds `compounds[texts[i]:texts[i + 1]]`. Field f of document d has the texts from
-`fields[FIELD_COUNT * d + f]` until before the next element.
+Document d has the numbers `compounds[documents[d]:documents[d + 1]]`: those of its compounds, `TEXT_END` between the
+texts of a field, and `FIELD_END` after each field (`search.lexicon`), which have no tokens.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from overlay.engines.native.schema import BREAK
-from overlay.search.ranker import FIELD_COUNT, SECTIONS
+from overlay.search.lexicon import FIELD_END, TEXT_END
+from overlay.search.ranker import SECTIONS
 from parsers.jit import compiled, kernel, read_only
 
 Ints = npt.NDArray[np.int64]
@@ -49,8 +50,7 @@ def _append(tokens: TokenRows, compounds: Numbers, start: int, stop: int, target
 @kernel("forward", "offsets", "ends")
 def forward_rows(
     compounds: Numbers,
-    texts: Ints,
-    fields: Ints,
+    documents: Ints,
     terms: TokenRows,
     pairs: TokenRows,
     wholes: TokenRows,
@@ -62,22 +62,26 @@ def forward_rows(
     with a gap between the texts of a field."""
     end = 0
     for document in range(len(offsets) - 1):
-        start = end
-        for field in range(FIELD_COUNT):
-            begin, row = end, document * FIELD_COUNT + field
-            for text in range(fields[row], fields[row + 1]):
-                if end > begin:
-                    for _ in range(GAP):
-                        forward[end] = BREAK
-                        end += 1
-                end = _append(terms, compounds, texts[text], texts[text + 1], forward, end)
-            ends[document * SECTIONS + field] = end - start
-        for field in range(FIELD_COUNT):
-            row = document * FIELD_COUNT + field
-            for text in range(fields[row], fields[row + 1]):
-                end = _append(pairs, compounds, texts[text], texts[text + 1], forward, end)
-                end = _append(wholes, compounds, texts[text], texts[text + 1], forward, end)
-            ends[document * SECTIONS + FIELD_COUNT + field] = end - start
+        start, begin, section = end, end, document * SECTIONS
+        for index in range(documents[document], documents[document + 1]):
+            if compounds[index] == FIELD_END:
+                ends[section] = end - start
+                begin, section = end, section + 1
+            elif compounds[index] == TEXT_END and end > begin:
+                for _ in range(GAP):
+                    forward[end] = BREAK
+                    end += 1
+            else:
+                end = _append(terms, compounds, index, index + 1, forward, end)
+        first = documents[document]
+        for index in range(documents[document], documents[document + 1]):
+            if compounds[index] == TEXT_END or compounds[index] == FIELD_END:
+                end = _append(pairs, compounds, first, index, forward, end)
+                end = _append(wholes, compounds, first, index, forward, end)
+                first = index
+            if compounds[index] == FIELD_END:
+                ends[section] = end - start
+                section += 1
         offsets[document + 1] = end
     return end
 
@@ -98,11 +102,17 @@ def _add_new(
     return end
 
 
+@compiled
+def _end_of_text(compounds: Numbers, start: int) -> int:
+    while compounds[start] != TEXT_END and compounds[start] != FIELD_END:
+        start += 1
+    return start
+
+
 @kernel("last", "rows", "offsets", "firsts")
 def word_rows(
     compounds: Numbers,
-    texts: Ints,
-    fields: Ints,
+    documents: Ints,
     described: Bytes,
     words: TokenRows,
     last: Ints,
@@ -115,17 +125,14 @@ def word_rows(
     word."""
     end = 0
     for document in range(len(offsets) - 1):
-        row = document * FIELD_COUNT
-        name, last_field, after = (
-            texts[fields[row]],
-            fields[row + FIELD_COUNT - 1],
-            texts[fields[row + FIELD_COUNT]],
-        )
-        end = _add_new(words, compounds, name, texts[fields[row + 1]], document, last, rows, end)
-        if described[document] and last_field < fields[row + FIELD_COUNT]:
-            start, stop = texts[last_field], texts[last_field + 1]
-            end = _add_new(words, compounds, start, stop, document, last, rows, end)
+        start, stop = documents[document], documents[document + 1]
+        end = _add_new(words, compounds, start, _end_of_text(compounds, start), document, last, rows, end)
+        if described[document]:
+            text = stop - 1
+            while compounds[text - 1] != FIELD_END:
+                text -= 1
+            end = _add_new(words, compounds, text, _end_of_text(compounds, text), document, last, rows, end)
         firsts[document] = end - offsets[document]
-        end = _add_new(words, compounds, name, after, document, last, rows, end)
+        end = _add_new(words, compounds, start, stop, document, last, rows, end)
         offsets[document + 1] = end
     return end

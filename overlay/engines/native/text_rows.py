@@ -1,18 +1,18 @@
-"""The texts of the documents of a segment: each distinct compound is analysed once, and documents are numbers of
-compounds until their rows of terms and words are made of these in one compiled pass."""
+"""The texts of the documents of a segment: documents are numbers of compounds (`search.lexicon`), and their rows of
+terms and words are made of these in one compiled pass."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from overlay.engines.native.forward_kernels import GAP, Ints, Numbers, TokenRows, forward_rows, word_rows
-from overlay.search.analysis import tokens_of
+from overlay.search.analysis import NO_TOKENS, tokens_of
+from overlay.search.lexicon import FIELD_END, TEXT_END, lexicon
 from overlay.search.ranker import SECTIONS
 
 if TYPE_CHECKING:
@@ -32,55 +32,54 @@ class _TokenNumbers:
         return TokenRows.of(_numbers(self.values), _offsets(self.counts))
 
 
-class _Compounds(dict[str, int]):
-    """Compounds numbered by their first use, and their tokens: terms, pairs, wholes, words (`analysis.Tokens`)."""
-
-    def __init__(self, term: Number, word: Number) -> None:
-        self.kinds = tuple(map(_TokenNumbers, (term, term, term, word)))
-
-    def __missing__(self, compound: str) -> int:
-        self[compound] = number = len(self)
-        for kind, texts in zip(self.kinds, tokens_of(compound), strict=True):
-            kind.counts.append(len(texts))
-            if texts:
-                kind.values.extend(map(kind.number, texts))
-        return number
-
-
 class TextRows:
-    """Collects the texts of documents; `arrays` are their rows."""
+    """Collects the texts of documents; `arrays` are their rows, of terms and words that these functions number."""
 
     def __init__(self, term: Number, word: Number) -> None:
-        self._by_text = _Compounds(term, word)
-        self._compounds, self._texts, self._fields = array("I"), array("I"), array("I")  # the last two are lengths
+        self._lexicon = lexicon()
+        self._kinds = tuple(map(_TokenNumbers, (term, term, term, word)))  # as `analysis.Tokens` has them
+        self._compounds, self._ends = array("I"), array("q", [0])
         self._described = bytearray()
 
     def add(self, analysed: Analysed, *, described: bool) -> None:
         """Add a document; whether it is `described`: then its description is the first text of the last field."""
-        for texts in analysed.compounds:
-            self._compounds.extend(map(self._by_text.__getitem__, chain.from_iterable(texts)))
-            self._texts.extend(map(len, texts))
-            self._fields.append(len(texts))
+        self._compounds.extend(analysed.numbers(self._lexicon))
+        self._ends.append(len(self._compounds))
         self._described.append(described)
 
-    def arrays(self, words: int) -> dict[str, npt.NDArray[Any]]:
-        """The members of documents that are made of texts; there are so many distinct words."""
-        compounds, texts, fields = _numbers(self._compounds), _offsets(self._texts), _offsets(self._fields)
-        count, (terms, pairs, wholes, surfaces) = len(self._described), (kind.rows() for kind in self._by_text.kinds)
-        most = sum(_length(tokens, compounds) for tokens in (terms, pairs, wholes)) + GAP * len(texts)
+    def _renumbered(self) -> Numbers:
+        """The compounds of the documents, numbered in the order of the lexicon; the tokens of each are numbered."""
+        numbers = np.frombuffer(self._compounds, np.uint32)
+        occurs = np.zeros(len(self._lexicon.compounds), np.bool_)
+        occurs[[TEXT_END, FIELD_END]] = True  # these keep their numbers
+        occurs[numbers] = True
+        for number in np.flatnonzero(occurs).tolist():
+            tokens = tokens_of(self._lexicon.compounds[number]) if number not in (TEXT_END, FIELD_END) else NO_TOKENS
+            for kind, texts in zip(self._kinds, tokens, strict=True):
+                kind.counts.append(len(texts))
+                if texts:
+                    kind.values.extend(map(kind.number, texts))
+        return (np.cumsum(occurs) - 1).astype(np.uint32)[numbers]
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The members of documents that are made of texts. To be called once."""
+        compounds, documents = self._renumbered(), np.array(self._ends, np.int64)
+        count, (terms, pairs, wholes, surfaces) = len(self._described), (kind.rows() for kind in self._kinds)
+        most = sum(_length(tokens, compounds) for tokens in (terms, pairs, wholes))
+        most += GAP * int(np.count_nonzero(compounds == TEXT_END))
         forward, forward_offsets = np.empty(most, np.uint32), np.zeros(count + 1, np.int64)
         ends = np.empty(SECTIONS * count, np.uint32)
-        size = forward_rows(compounds, texts, fields, terms, pairs, wholes, forward, forward_offsets, ends)
+        size = forward_rows(compounds, documents, terms, pairs, wholes, forward, forward_offsets, ends)
         rows, offsets = np.empty(_length(surfaces, compounds), np.uint32), np.zeros(count + 1, np.int64)
         described, firsts = np.frombuffer(bytes(self._described), np.uint8), np.empty(count, np.uint32)
-        last = np.full(words, -1, np.int64)
-        held = word_rows(compounds, texts, fields, described, surfaces, last, rows, offsets, firsts)
+        last = np.full(int(surfaces.values.max(initial=0)) + 1, -1, np.int64)
+        length = word_rows(compounds, documents, described, surfaces, last, rows, offsets, firsts)
         return {
             "forward": forward[:size],
             "forward_offsets": forward_offsets,
             "section_ends": ends,
             "section_ends_offsets": np.arange(0, len(ends) + 1, SECTIONS, dtype=np.int64),
-            "document_surfaces": rows[:held],
+            "document_surfaces": rows[:length],
             "document_surfaces_offsets": offsets,
             "text_surfaces": firsts,
         }

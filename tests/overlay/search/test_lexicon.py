@@ -1,0 +1,115 @@
+"""Texts as numbers of compounds: what is computed of the numbers is what the texts themselves give."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from itertools import chain
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from overlay.search import lexicon as lexicons
+from overlay.search.analysis import compounds, has_digit, words
+from overlay.search.forward import Analysed
+from overlay.search.lexicon import Lexicon, lexicon, word_hash
+from parsers.cards import Skill
+from tests.contracts.listed import listing
+
+PIECES = st.sampled_from(
+    (
+        "a",
+        "B2B",
+        "GPT 4",
+        " 4",
+        "10,000",
+        "CI/CD",
+        "Q&A",
+        "C++",
+        "#",
+        "/",
+        ".",
+        ".net",
+        "don't",
+        "-x",
+        "\0",
+        "\1",
+        "\n",
+        "é",
+        "支付",
+        "🔥",
+        " ",
+    )
+)
+TEXTS = st.lists(PIECES, max_size=6).map("".join)
+
+
+def described(name: str, description: str, tags: list[str], example: str) -> tuple[Analysed, list[list[str]]]:
+    """The analysed texts of a listing, and these texts by field."""
+    skill = Skill("s", "k", description, examples=(example,))
+    one = listing("1", name, description=description, tags=tuple(tags), skills=(skill,))
+    fields = [[name], [*tags, "k", "s"], [description, description, example]]
+    return Analysed.read(one, ()), [list(filter(None, texts)) for texts in fields]
+
+
+@example("c", ".net", ["/cd", "10", ",000"], "4")
+@example("a\0b", "x\1", ["é", "C+"], "+")
+@given(TEXTS, TEXTS, st.lists(TEXTS, max_size=3), TEXTS)
+def test_joined_texts_have_the_compounds_of_each_text(
+    name: str, description: str, tags: list[str], example: str
+) -> None:
+    analysed, fields = described(name, description, tags, example)
+    assert analysed.compounds == [list(map(compounds, texts)) or [[]] for texts in fields]
+
+
+@given(TEXTS, TEXTS, st.lists(TEXTS, max_size=3), TEXTS)
+def test_plain_words_are_the_distinct_words_without_digits(
+    name: str, description: str, tags: list[str], example: str
+) -> None:
+    analysed, fields = described(name, description, tags, example)
+    expected = {word for text in chain.from_iterable(fields) for word in words(text) if not has_digit(word)}
+    plain, hashes = analysed.plain_words()
+    assert sorted(plain) == sorted(expected)
+    assert hashes.tolist() == list(map(word_hash, plain))
+    assert analysed.plain_name() == {word for word in words(name) if not has_digit(word)}
+
+
+@given(TEXTS, TEXTS)
+def test_numbers_of_another_lexicon_are_of_the_same_compounds(name: str, description: str) -> None:
+    analysed, _ = described(name, description, [], "")
+    other = Lexicon()
+    numbers = analysed.numbers(other)
+    assert [other.compounds[number] for number in numbers] == [
+        analysed._lexicon.compounds[number] for number in analysed._numbers
+    ]
+
+
+def test_a_full_lexicon_is_followed_by_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexicons, "_lexicon", Lexicon())
+    monkeypatch.setattr(lexicons, "MOST", 100)
+    former = lexicon()
+    analysed = Analysed(former, map(str, range(1_000)))
+    assert former.size >= 100
+    assert lexicon() is not former
+    assert analysed.compounds == []  # no field has ended
+    assert lexicon().size == 0
+
+
+def test_threads_give_a_compound_one_number() -> None:
+    shared, texts = Lexicon(), [f"word-{number}" for number in range(2_000)]
+    numbers: list[list[int]] = []
+    threads = [threading.Thread(target=lambda: numbers.append(list(map(shared.__getitem__, texts)))) for _ in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(numbers) == 4
+    assert all(same == numbers[0] for same in numbers)
+    assert [shared.compounds[number] for number in numbers[0]] == texts
+    assert shared.plain_words(numbers[0])[0] == ["word"]
