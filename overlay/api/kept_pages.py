@@ -49,7 +49,7 @@ class KeptPages:
 
     def __init__(self) -> None:
         self._stamp: PageStamp | None = None
-        self._pages: OrderedDict[Question, KeptPage] = OrderedDict()
+        self._pages: OrderedDict[Question, tuple[KeptPage, int]] = OrderedDict()  # each with its bytes
         self.size = 0
 
     def get(self, question: Question, stamp: PageStamp) -> KeptPage | None:
@@ -57,25 +57,26 @@ class KeptPages:
         if stamp != self._stamp:
             self._pages.clear()
             self._stamp, self.size = stamp, 0
-        page = self._pages.get(question)
-        if page is not None:
-            self._pages.move_to_end(question)
-        return page
+        stored = self._pages.get(question)
+        if stored is None:
+            return None
+        self._pages.move_to_end(question)
+        return stored[0]
 
     def keep(self, question: Question, stamp: PageStamp, page: KeptPage) -> None:
         """Add a page of the current stamp, and drop the least recently sent ones."""
-        if stamp != self._stamp or question in self._pages or _bytes(question, page) > _LARGEST:
+        if stamp != self._stamp or question in self._pages or (size := _bytes(question, page)) > _LARGEST:
             return
-        self._pages[question] = page
-        self.size += _bytes(question, page)
+        self._pages[question] = page, size
+        self.size += size
         while self.size > MOST_BYTES:
-            self.size -= _bytes(*self._pages.popitem(last=False))
+            self.size -= self._pages.popitem(last=False)[1][1]
 
 
 def _bytes(question: Question, page: KeptPage) -> int:
     """The memory that a page takes: of what is mapped, the view only."""
-    pieces = sum(_VIEW if isinstance(piece, memoryview) else len(piece) + _OBJECT for piece in page.body)
-    return len(question.query_string) + pieces + _OVERHEAD
+    pieces = [_VIEW if type(piece) is memoryview else len(piece) + _OBJECT for piece in page.body]
+    return len(question.query_string) + sum(pieces) + _OVERHEAD
 
 
 KEPT_PAGES: web.AppKey[KeptPages] = web.AppKey("kept pages", KeptPages)

@@ -147,7 +147,7 @@ def from_pairs(
         raise BadRequestError(faults)
     text = values_by_name.get("q", "")
     words = query_syntax.read(text)
-    query = _query(values_by_name, words, names, sort)._replace(lookups=lookups(text))
+    query = _query(values_by_name, words, names, sort)
     table = _table(exchange, price_currency, after) if price_currency is not None else None
     if price_currency is not None:
         rates = exchange.crosses(table, price_currency) if table else {}
@@ -226,6 +226,7 @@ def _query(values_by_name: Mapping[str, Any], words: ParsedText, chains: tuple[s
         _QUERY_FIELDS[name]: value for name, value in values_by_name.items() if name in _QUERY_FIELDS
     }
     fields["text"] = words.text
+    fields["lookups"] = lookups(values_by_name.get("q", ""))
     if words.has_operators:
         fields |= _typed(fields, words)
     if "type" in values_by_name:

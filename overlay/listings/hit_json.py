@@ -22,10 +22,14 @@ BY_MEANING = b',"byMeaning":true'
 """The member of a listing that has no word of the query, after a comma."""
 
 
-@cached_if(lambda offer, _=None: offer is None or len(offer.offer_id) + len(offer.interval) <= 64, 4_096)
-def cheapest(offer: Cheapest | None, rate: Decimal | None = None) -> bytes:
+NO_OFFER = b',"cheapest":null'
+"""The member of a listing without an offer that meets the query, after a comma."""
+
+
+@cached_if(lambda offer, _=None: len(offer.offer_id) + len(offer.interval) <= 64, 4_096)
+def cheapest(offer: Cheapest, rate: Decimal | None = None) -> bytes:
     """The member `cheapest`, after a comma. Cached, as many listings have the same price."""
-    return b',"cheapest":' + encode(None if offer is None else _priced(offer, rate))
+    return b',"cheapest":' + encode(_priced(offer, rate))
 
 
 def _priced(offer: Cheapest, rate: Decimal | None) -> CheapestOffer:

@@ -24,7 +24,8 @@ def prefixed(item: bytes, changes: Sequence[dict[str, Any]]) -> bytes:
 
 def ages(item: bytes | memoryview) -> bool:
     """Whether a stored item (UTF-8 JSON) lists recent changes: it begins with them."""
-    return bytes(item[: len(_BEGINS)]) == _BEGINS  # to compare a view takes 25 µs
+    is_likely = len(item) > 2 and item[2] == _BEGINS[2]  # no other member begins so: a slice takes ten times as long
+    return is_likely and bytes(item[: len(_BEGINS)]) == _BEGINS  # to compare a view takes 25 µs
 
 
 def aged(item: dict[str, Any], heights: Mapping[str, int], blocks: int) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def aged(item: dict[str, Any], heights: Mapping[str, int], blocks: int) -> dict[
 
 def is_due(hits: Hits) -> bool:
     """Whether any hit lists recent changes: then `aged_hits` needs heights."""
-    return any(ages(hit.item) for hit in hits.hits)
+    return any(map(ages, [hit.item for hit in hits.hits]))
 
 
 def aged_hits(hits: Hits, heights: Mapping[str, int], blocks: int) -> Hits:

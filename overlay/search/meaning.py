@@ -34,5 +34,7 @@ def weight(query: Query, plan: QueryPlan) -> float:
 
 def latin_share(text: str) -> float:
     """The share of Latin letters among the letters of a text, from 0 to 1; 0 without letters."""
+    if text.isascii():
+        return float(any(map(str.isalpha, text)))
     letters = [letter for letter in fold(text).casefold() if letter.isalpha()]
     return sum(map(str.isascii, letters)) / len(letters) if letters else 0.0

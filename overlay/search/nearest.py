@@ -36,18 +36,20 @@ def inverse_lengths(vectors: Vectors) -> Floats:
 def nearest(vectors: Vectors, inverse: Floats, admitted: npt.NDArray[np.uint8], query: Vectors, most: int) -> Nearest:
     """At most so many of the `admitted` documents (not 0) with the greatest cosines, which are above 0. `inverse` are
     the `inverse_lengths` of the vectors."""
-    documents, cosines = _scan(vectors, inverse, admitted, query.astype(np.int16), most)
-    return Nearest(documents, cosines * _inverse_length(query))
+    return Nearest(*_scan(vectors, inverse, admitted, query.astype(np.int16), most))
 
 
 def cosines_of(vectors: Vectors, inverse: Floats, documents: Numbers, query: Vectors) -> Floats:
     """The cosines of some documents; 0 for a number that is not of a document."""
-    return _cosines(vectors, inverse, documents, query.astype(np.int16)) * _inverse_length(query)
+    return _cosines(vectors, inverse, documents, query.astype(np.int16))
 
 
-def _inverse_length(vector: Vectors) -> np.float32:
-    length = np.linalg.norm(vector.astype(np.float32))
-    return np.float32(1 / length if length else 0)
+@compiled
+def _inverse_length(query: npt.NDArray[np.int16]) -> np.float32:
+    square = np.int32(0)
+    for number in query:
+        square = np.int32(square + np.int32(number) * np.int32(number))
+    return np.float32(1) / np.sqrt(np.float32(square)) if square else np.float32(0)
 
 
 @compiled
@@ -63,7 +65,7 @@ def product(vectors: Vectors, document: int, query: npt.NDArray[np.int16]) -> np
 def _scan(
     vectors: Vectors, inverse: Floats, admitted: npt.NDArray[np.uint8], query: npt.NDArray[np.int16], most: int
 ) -> tuple[Numbers, Floats]:
-    """The best documents and their cosines, not yet divided by the length of the query."""
+    """The best documents and their cosines, the greatest first."""
     documents, cosines, held = np.empty(most, np.int64), np.empty(most, np.float32), 0
     for document in range(min(len(vectors), len(inverse), len(admitted))):
         if admitted[document] == 0:
@@ -79,16 +81,19 @@ def _scan(
         cosines[index] = cosine
         documents[index] = document
         held = min(held + 1, most)
+    length = _inverse_length(query)
+    for index in range(held):
+        cosines[index] *= length
     return documents[:held], cosines[:held]
 
 
 @kernel()
 def _cosines(vectors: Vectors, inverse: Floats, documents: Numbers, query: npt.NDArray[np.int16]) -> Floats:
-    cosines = np.zeros(len(documents), np.float32)
+    cosines, length = np.zeros(len(documents), np.float32), _inverse_length(query)
     for index in range(len(documents)):
         document = documents[index]
         if 0 <= document < len(vectors):
-            cosines[index] = product(vectors, document, query) * inverse[document]
+            cosines[index] = product(vectors, document, query) * inverse[document] * length
     return cosines
 
 

@@ -50,6 +50,7 @@ RARE = 2  # listings that contain a part of a composed word, where something els
 MAX_CORRECTIONS, MAX_CORRECTIONS_IN_LONG, MAX_COMPLETIONS = 8, 3, 6
 _SECOND_EDIT = 0.05  # likelihood of two errors relative to one
 _SHORTEST_PART, _SHORTEST_SPLIT = 3, 6
+_TOO_SHORT = 2  # letters of a word that is completed only where no listing contains it
 _LOST_ONE = 4  # letters: in long queries a word of four is corrected as one of five that lost a letter
 
 
@@ -97,12 +98,12 @@ class QueryPlan(NamedTuple):
     @property
     def finds_by_meaning(self) -> bool:
         """Whether listings without a word of the query can be among the results."""
-        return self.meaning > 0 and len(self.content) > SHORT
+        return self.meaning > 0 and len(self.groups) > SHORT and len(self.content) > SHORT
 
     @property
     def content(self) -> tuple[TermGroup, ...]:
         """The groups of which a result holds one: all but stop words."""
-        return tuple(group for group in self.groups if not group.is_stop)
+        return tuple([group for group in self.groups if not group.is_stop])
 
     def share(self, lacks: Collection[str]) -> float:
         """The share of the rarity of all content words that a listing holds which `lacks` some of them, from 0 to 1."""
@@ -204,6 +205,7 @@ class _Planner:
         self._terms, self._words = terms, words
         self._is_long = len(words) > SHORT
         self._frequencies: dict[str, int] = {}
+        self._completed: list[str] = []
 
     def _look_up(self, texts: Collection[str]) -> None:
         """Read the frequencies of terms, in one look-up."""
@@ -213,7 +215,9 @@ class _Planner:
     def groups(self) -> Iterator[TermGroup]:
         stems = [stem(word.text) for word in self._words]
         joined = [tuple(self.joined(position, word)) for position, word in enumerate(self._words)]
-        self._look_up([*stems, *chain.from_iterable(joined)])
+        last = self._words[-1].text
+        self._completed = [] if self._is_long or len(last) <= _TOO_SHORT else self._completions(last)
+        self._look_up([*stems, *chain.from_iterable(joined), *self._completed])
         for position, (word, exact) in enumerate(zip(self._words, stems, strict=True)):
             weights = self._alternatives(position, word, exact, joined[position])
             held = {term: weighted for term, weighted in weights.items() if term == exact or self._frequency(term)}
@@ -254,12 +258,15 @@ class _Planner:
                 add(near.term, weight, "corrected", near.edits, near.written)
             for part in self._split(word.text, RARE if corrections else 0):
                 add(part, SPLIT, "split")
-        if position == len(self._words) - 1 and not self._is_long and (len(word.text) > 2 or not held):
-            completions = list(map(stem, self._terms.completions(word.text, MAX_COMPLETIONS)))
-            self._look_up(completions)
-            for completion in completions:
+        if position == len(self._words) - 1 and not self._is_long:
+            is_short = len(word.text) <= _TOO_SHORT and not held
+            for completion in self._completions(word.text) if is_short else self._completed:
                 add(completion, COMPLETED, "completed")
         return weights
+
+    def _completions(self, word: str) -> list[str]:
+        """The stems of the most frequent words that begin with a word."""
+        return list(map(stem, self._terms.completions(word, MAX_COMPLETIONS)))
 
     def joined(self, position: int, word: _QueryWord) -> Iterator[str]:
         """The compounds that a word may be part of."""

@@ -58,8 +58,8 @@ def question_mark(query: Query) -> str:
     used does not count."""
     members = [
         (name, mark)
-        for name, value, default in zip(Query._fields, query, _DEFAULTS, strict=True)
-        if value is not default and name not in _NOT_ASKED and (mark := _sorted(value)) != _sorted(default)
+        for number, name, default, unset in _MARKED
+        if query[number] is not default and (mark := _sorted(query[number])) != unset
     ]
     return blake2b(repr(members).encode("utf-8", "surrogatepass"), digest_size=QUESTION_BYTES).hexdigest()
 
@@ -146,6 +146,12 @@ class Query(NamedTuple):
 
 
 _DEFAULTS = Query()
+_MARKED = [
+    (number, name, _DEFAULTS[number], _sorted(_DEFAULTS[number]))
+    for number, name in enumerate(Query._fields)
+    if name not in _NOT_ASKED
+]
+"""The place, the name and the default of each member that a question's mark covers, and the default's part of it."""
 
 
 def looked_up(query: Query, lookup: Lookup) -> Query:
@@ -173,8 +179,8 @@ def without_phrases(query: Query) -> Query | None:
 class StoredListing(Protocol):
     """What an engine stores of a result: its id, its item (UTF-8 JSON object) and its packed offers (`prices.pack`)."""
 
-    id: str
-
+    @property
+    def id(self) -> str: ...
     @property
     def item(self) -> bytes | memoryview: ...
     @property

@@ -79,14 +79,14 @@ class PlanWords:
     def __init__(self, plan: QueryPlan) -> None:
         alternatives = [alternative for group in plan.groups for alternative in group.alternatives]
         self.terms = [alternative.term for alternative in alternatives]
-        self.starts = np.array([0, *accumulate(len(group.alternatives) for group in plan.groups)], np.int64)
+        self.starts = np.array([0, *accumulate([len(group.alternatives) for group in plan.groups])], np.int64)
         self.values = np.array([alternative.value for alternative in alternatives], np.float64)
         self.weights = np.array([alternative.weight for alternative in alternatives], np.float64)
         self.rarities = np.array([group.rarity for group in plan.groups], np.float64)
         self.is_stop = np.array([group.is_stop for group in plan.groups], np.uint8)
-        self._arrays = (
-            read_only(self.starts), read_only(self.values), read_only(self.weights), read_only(self.rarities)
-        )  # fmt: skip
+        self._arrays = self.starts, self.values, self.weights, self.rarities
+        for array in self._arrays:
+            array.flags.writeable = False
 
     def numbered(self, numbers: Ints) -> PlanArrays:
         """The words by the numbers of their terms, negative for those that no document has."""

@@ -47,7 +47,7 @@ def stop_words(words: Iterable[str]) -> Set[str]:
     """The stop words that hold for a text of these words, which are folded, as the stop words are."""
     distinct = frozenset(words)
     english = len(distinct & _FUNCTION_WORDS)
-    if len(distinct) - english < FEWEST_FOREIGN:
+    if len(distinct) - english < FEWEST_FOREIGN or len(distinct & _any_foreign()) < FEWEST_FOREIGN:
         return ENGLISH
     counts = {language: len(distinct & list_) for language, list_ in _foreign().items()}
     most = max(counts.values())
@@ -65,6 +65,11 @@ def content_words(words: Sequence[str]) -> list[str]:
     folded = [fold(word).casefold().strip(_PUNCTUATION) for word in words]
     stop = stop_words(folded)
     return [word for word, plain in zip(words, folded, strict=True) if plain and plain not in stop] or list(words)
+
+
+@cache
+def _any_foreign() -> frozenset[str]:
+    return frozenset().union(*_foreign().values())
 
 
 @cache

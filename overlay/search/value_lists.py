@@ -29,7 +29,7 @@ def interval_parts(text: str) -> list[str]:
 
 def has_lists(query: Query) -> bool:
     """Whether a tag or skill of a query may be a list."""
-    return any("," in value for name in LISTED for value in getattr(query, name))
+    return any("," in value for value in (*query.tags, *query.skills))
 
 
 def resolved(query: Query, is_in_use: Callable[[str, str], bool]) -> Query:

@@ -57,12 +57,14 @@ def _latest(segments: Sequence[Segment], plan: QueryPlan) -> list[Row]:
 def _latest_of(segment: Segment, plan: QueryPlan) -> Ints:
     """The latest documents of a segment that contain all words, in no order."""
     a, mask = segment.arrays, segment.plain
-    with segment.scratch() as scratch:
-        for position, group in enumerate(plan.content):
-            terms = segment.numbers("terms", [alternative.term for alternative in group.alternatives])
-            admit(mask, scratch.masks[position % 2], a["term_offsets"], a["term_documents"], terms)
-            mask = scratch.masks[position % 2]
-        return first(np.flatnonzero(mask.view(np.bool_)), a["newest"], a["id_rank"], MAX_LISTINGS, False)
+    scratch = segment.take_scratch()
+    for position, group in enumerate(plan.content):
+        terms = segment.numbers("terms", [alternative.term for alternative in group.alternatives])
+        admit(mask, scratch.masks[position % 2], a["term_offsets"], a["term_documents"], terms)
+        mask = scratch.masks[position % 2]
+    latest = first(np.flatnonzero(mask.view(np.bool_)), a["newest"], a["id_rank"], MAX_LISTINGS, False)
+    segment.give_back(scratch)
+    return latest
 
 
 def _labels(segment: Segment, documents: Ints, beginnings: Sequence[str]) -> list[tuple[int, Suggestion]]:

@@ -47,7 +47,6 @@ class NativeTerms:
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments
         self.listings = sum(segment.listings for segment in segments)
-        self._frequencies: dict[str, int] = {}
         self._completions: dict[tuple[str, int], list[str]] = {}
 
     @cached_property
@@ -60,15 +59,13 @@ class NativeTerms:
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
         """The same of each of some terms, in one look-up."""
-        others = [term for term in terms if term not in self._frequencies]
-        listings = np.zeros(len(others), np.int64)
-        for segment in self._segments if others else ():
-            numbers = segment.positions("terms", others)
-            is_there = numbers >= 0
-            listings[is_there] += segment.of_term[numbers[is_there]]
-        counts = dict(zip(others, listings.tolist(), strict=True))
-        self._frequencies.update((term, count) for term, count in counts.items() if count)  # so that it is bounded
-        return [counts[term] if term in counts else self._frequencies[term] for term in terms]
+        counts = [0] * len(terms)
+        for segment in self._segments:
+            of_term = segment.of_term
+            for index, number in enumerate(segment.term_numbers(terms)):
+                if number >= 0:
+                    counts[index] += of_term.item(number)
+        return counts
 
     def similar(self, word: str, edits: int) -> list[Near]:
         """Words within `edits` of a word, by distance, then by falling frequency, then by spelling."""

@@ -147,7 +147,7 @@ class _Run:
         return [row for row, _, _ in rows[:most]]
 
     def _row(self, segment: Segment, document: int) -> Row:
-        record = NativeRecord(segment, document)
+        (record,) = segment.records((document,))
         key = (*self.prefix, *self._order.key(record))
         return EngineHit(key, 0.0, record), segment, document
 

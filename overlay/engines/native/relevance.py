@@ -41,7 +41,8 @@ def by_relevance(
 ) -> list[EngineHit]:
     """The results from position `start` to `stop`."""
     total = sum(len(result.documents) for result in results)
-    near = nearest_documents(results, query) if plan.finds_by_meaning else [_NOT_NEAR] * len(results)
+    finds_by_meaning = plan.finds_by_meaning
+    near = nearest_documents(results, query) if finds_by_meaning else [_NOT_NEAR] * len(results)
     bounded = _bounded(results, newest, words, ())
     ranked = _Ranked(results, list(map(_with_near, results, bounded, near)), newest, words, CANDIDATES)
     order = ranked.order()[:CANDIDATES]
@@ -55,8 +56,8 @@ def by_relevance(
     head = ranked.head(order, is_flooded=bool(floods))
     compared = head[:0]
     if plan.meaning:
-        compared = ranked.indexes_of(near) if plan.finds_by_meaning else head
-        order = np.union1d(order, compared) if plan.finds_by_meaning else order
+        compared = ranked.indexes_of(near) if finds_by_meaning else head
+        order = np.union1d(order, compared) if finds_by_meaning else order
         order = ranked.order_by_meaning(order, ranked.cosines(compared, query), plan.meaning)
         head = ranked.head(order, is_flooded=bool(floods))
     rows = ranked.rows(head[diversified(ranked.sources(head), min(stop, len(head)))], 0)[start:]
@@ -194,8 +195,11 @@ class _Ranked:
 
     def documents_of(self, indexes: Ints) -> list[Ints]:
         """The documents of each segment among these."""
-        rows = [indexes[(indexes >= part.start) & (indexes < part.stop)] - part.start for _, _, part in self._parts()]
-        return [documents[chosen] for (_, documents, _), chosen in zip(self._parts(), rows, strict=True)]
+        return [documents[self._within(indexes, part) - part.start] for _, documents, part in self._parts()]
+
+    def _within(self, indexes: Ints, part: slice) -> Ints:
+        """Those of these indexes that are of one segment."""
+        return indexes if len(self._segments) == 1 else indexes[(indexes >= part.start) & (indexes < part.stop)]
 
     def order(self) -> Ints:
         """The indexes in their order: the best first, equal ones by id."""
@@ -206,13 +210,20 @@ class _Ranked:
         if len(self._segments) > 1:  # ranks of ids are comparable within a segment only
             is_equal = self._scores[indexes][1:] == self._scores[indexes][:-1]
             tied = np.flatnonzero(np.append(is_equal, False) | np.append(False, is_equal))
-            keys = [(-self._scores[index], self._record(index).id, index) for index in indexes[tied].tolist()]
-            indexes[tied] = [index for _, _, index in sorted(keys)]
+            records = self._records(indexes[tied])
+            keys = zip((-self._scores[indexes[tied]]).tolist(), records, indexes[tied].tolist(), strict=True)
+            indexes[tied] = [index for _, _, index in sorted((key, record.id, index) for key, record, index in keys)]
         return indexes
 
-    def _record(self, index: int) -> NativeRecord:
-        part = bisect_right(self._starts, index) - 1
-        return NativeRecord(self._segments[part], int(self.documents[part][index - self._starts[part]]))
+    def _records(self, indexes: Ints) -> list[NativeRecord]:
+        """The results at some indexes."""
+        if len(self._segments) == 1:
+            return self._segments[0].records(self.documents[0][indexes].tolist())
+        parts = [bisect_right(self._starts, index) - 1 for index in indexes.tolist()]
+        return [
+            self._segments[part].records((int(self.documents[part][index - self._starts[part]]),))[0]
+            for part, index in zip(parts, indexes.tolist(), strict=True)
+        ]
 
     def head(self, order: Ints, *, is_flooded: bool) -> Ints:
         """The first `CANDIDATES` of an order; where it is flooded, of which not most are of one owner or domain."""
@@ -233,7 +244,7 @@ class _Ranked:
         """The cosines of documents and the question, by their text vectors; NaN for the other documents."""
         cosines, vector = np.full(len(self._scores), np.nan), of_question(query.text)
         for segment, documents, part in self._parts():
-            members = indexes[(indexes >= part.start) & (indexes < part.stop)]
+            members = self._within(indexes, part)
             inverse = segment.arrays["vector_inverse"]
             cosines[members] = cosines_of(segment.vectors, inverse, documents[members - part.start], vector)
         return cosines
@@ -253,11 +264,13 @@ class _Ranked:
     def rows(self, indexes: Ints, tier: int) -> list[EngineHit]:
         """Results in this order, with ascending keys."""
         rows: list[EngineHit] = []
-        for index, score in zip(indexes.tolist(), self._scores[indexes].tolist(), strict=True):
-            record, key = self._record(index), -score
-            if rows and rows[-1].key >= (tier, key, record.id):
-                key = nextafter(rows[-1].key[1], inf)
-            rows.append(EngineHit((tier, key, record.id), score, record, Scored(self._factors, index)))
+        key: tuple[int, float, str] = (-1, 0.0, "")
+        scores = self._scores[indexes].tolist()
+        for index, score, record in zip(indexes.tolist(), scores, self._records(indexes), strict=True):
+            before, key = key, (tier, -score, record.id)
+            if before >= key:
+                key = tier, nextafter(before[1], inf), record.id
+            rows.append(EngineHit(key, score, record, Scored(self._factors, index)))
         return rows
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 
 import numpy as np
 
@@ -29,34 +28,31 @@ def search(segments: Sequence[Segment], newest: float, query: Query, plan: Query
     seconds since 1970."""
     if plan.finds_nothing:
         return NO_MATCHES
-    with ExitStack() as stack:
-        words = PlanWords(plan)
-        results = [
-            _results(segment, stack.enter_context(segment.scratch()), query, plan, words) for segment in segments
-        ]
-        total, matched = sum(len(result.documents) for result in results), sum(result.matched for result in results)
-        fields = [FACET_FIELDS[name] for name in query.facets]
-        values = [_values(result, fields) for result in results] if fields else []
-        facets = {name: FieldCounts(values, FACET_FIELDS[name]) for name in query.facets}
-        rows: list[EngineHit] = []
-        if stop > start and (total or (results and plan.finds_by_meaning)):
-            if plan.groups and order(query) == "relevance":
-                stop = stop if total else min(stop, MOST_ALONE)
-                rows = by_relevance(results, newest, query, plan, words, start, stop)
-            else:
-                rows = _explained(in_order(results, query, start, stop), results, newest, words)
-        for result in results:
-            result.reset()
+    words = PlanWords(plan)
+    results = [_results(segment, segment.take_scratch(), query, plan, words) for segment in segments]
+    total, matched = sum(len(result.documents) for result in results), sum(result.matched for result in results)
+    fields = [FACET_FIELDS[name] for name in query.facets]
+    values = [_values(result, fields) for result in results] if fields else []
+    facets = {name: FieldCounts(values, FACET_FIELDS[name]) for name in query.facets}
+    rows: list[EngineHit] = []
+    if stop > start and (total or (results and plan.finds_by_meaning)):
+        if plan.groups and order(query) == "relevance":
+            stop = stop if total else min(stop, MOST_ALONE)
+            rows = by_relevance(results, newest, query, plan, words, start, stop)
+        else:
+            rows = _explained(in_order(results, query, start, stop), results, newest, words)
+    for result in results:
+        result.reset()
     return Matches(rows, total, matched, facets)
 
 
 def _results(segment: Segment, scratch: Scratch, query: Query, plan: QueryPlan, words: PlanWords) -> SegmentResults:
-    """The results in a segment; with words, `SegmentResults.reset` is due after them."""
+    """The results in a segment; `SegmentResults.reset` is due after them."""
     mask = admitted(segment, query, scratch)
     if not plan.groups:
         documents = np.flatnonzero(mask.view(np.bool_))
         return SegmentResults(segment, scratch, mask, documents, len(documents), 0, _NONE, mask is segment.plain)
-    numbers, a = segment.positions("terms", words.terms), segment.arrays
+    numbers, a = np.array(segment.term_numbers(words.terms), np.int64), segment.arrays
     count, matched = kernels.score(
         mask, a["term_offsets"], a["term_documents"], a["term_impacts"], words.starts, numbers, words.values,
         words.is_stop, scratch.scores, scratch.best, scratch.held, scratch.complete, scratch.touched,

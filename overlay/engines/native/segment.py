@@ -3,8 +3,7 @@ results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -54,6 +53,7 @@ class Segment:
         """The counts of the values of all listed documents (`facet_values.SegmentCounts`), once they are made."""
         self._unused: list[Scratch] = []
         self._views: dict[str, tuple[memoryview, memoryview]] = {}
+        self._term_numbers: dict[str, int] = {}
         self.is_suspect = False
         """Whether a string was read that no segment is written with."""
 
@@ -68,12 +68,16 @@ class Segment:
         listed_counts(a["document_surfaces_offsets"], a["document_surfaces"], a["surface_term"], deleted, *fewer)
         return of_surface - fewer[0], of_term - fewer[1]
 
-    @contextmanager
-    def scratch(self) -> Iterator[Scratch]:
+    def take_scratch(self) -> Scratch:
         """Working memory, for one thread at a time."""
-        used = self._unused.pop() if self._unused else self._allocated()
-        yield used
-        self._unused.append(used)  # after an exception it is not clean
+        try:
+            return self._unused.pop()
+        except IndexError:
+            return self._allocated()
+
+    def give_back(self, scratch: Scratch) -> None:
+        """Reuse working memory; after an exception it is not clean, and is not given back."""
+        self._unused.append(scratch)
 
     def _allocated(self) -> Scratch:
         size = self.documents
@@ -91,6 +95,16 @@ class Segment:
         """The number of each string in a table; for one that is not there, -1 minus the number of the next one."""
         table_ = StringTable(self.arrays[f"{table}_bytes"], self.arrays[f"{table}_offsets"])
         return find(table_, [text.encode("utf-8", "surrogatepass") for text in texts])
+
+    def term_numbers(self, terms: Sequence[str]) -> list[int]:
+        """The number of each term, negative for one that is not there. Those that are there are looked up once."""
+        known = self._term_numbers
+        others = [term for term in terms if term not in known]
+        if not others:
+            return [known[term] for term in terms]
+        new = dict(zip(others, self.positions("terms", others).tolist(), strict=True))
+        known.update({term: number for term, number in new.items() if number >= 0})  # so that it is bounded
+        return [new[term] if term in new else known[term] for term in terms]
 
     def numbers(self, table: str, texts: Iterable[str]) -> Ints:
         """The numbers of those strings that a table has."""
@@ -110,14 +124,23 @@ class Segment:
         content, offsets = self._views.get(name) or self._viewed(name, data)
         return bytes(content[offsets[index] : offsets[index + 1]])
 
-    def view(self, name: str, index: int) -> memoryview:
-        """The same as a part of the mapped file."""
-        content, offsets = self._views.get(name) or self._viewed(name, "")
-        return content[offsets[index] : offsets[index + 1]]
-
     def _viewed(self, name: str, data: str) -> tuple[memoryview, memoryview]:
         """The rows of an array and their offsets, of which slices take a third of the time of slices of arrays."""
         return self._views.setdefault(name, (self.arrays[name + data].data, self.arrays[f"{name}_offsets"].data))
+
+    def records(self, documents: Iterable[int]) -> list[NativeRecord]:
+        """Documents as results show them."""
+        (ids, id_ends), (items, item_ends), (offers, offer_ends) = (
+            self._views.get(name) or self._viewed(name, "") for name in ("id", "item", "packed_offers")
+        )
+        return [
+            NativeRecord(
+                self, number, self._text(ids[id_ends[number] : id_ends[number + 1]]),
+                items[item_ends[number] : item_ends[number + 1]],
+                bytes(offers[offer_ends[number] : offer_ends[number + 1]]),
+            )
+            for number in documents
+        ]  # fmt: skip
 
     def rows(self, name: str, indexes: Ints, data: str = "") -> list[bytes]:
         """The rows of bytes of some documents."""
@@ -129,12 +152,12 @@ class Segment:
         """The id of a document."""
         return self._text(self.row("id", document))
 
-    def _text(self, data: bytes) -> str:
+    def _text(self, data: bytes | memoryview) -> str:
         try:
-            return data.decode("utf-8", "surrogatepass")
+            return str(data, "utf-8", "surrogatepass")
         except UnicodeDecodeError:
             self.is_suspect = True
-            return data.decode("utf-8", "replace")
+            return str(data, "utf-8", "replace")
 
     def with_fact(self, fact: str) -> Ints:
         """The documents with a fact that are not deleted."""
@@ -180,24 +203,15 @@ class Segment:
         return [self.string("intervals", number) for number in range(len(self.arrays["intervals_offsets"]) - 1)]
 
 
-class NativeRecord:
-    """A document as a result shows it."""
+class NativeRecord(NamedTuple):
+    """A document as a result shows it: its id, its item (UTF-8 JSON object), which is a part of the mapped file, and
+    its packed offers."""
 
-    __slots__ = ("document", "id", "segment")
-
-    def __init__(self, segment: Segment, document: int) -> None:
-        self.segment, self.document = segment, document
-        self.id = segment.id(document)
-
-    @property
-    def item(self) -> memoryview:
-        """The item (UTF-8 JSON object), a part of the mapped file."""
-        return self.segment.view("item", self.document)
-
-    @property
-    def offers(self) -> bytes:
-        """The packed offers."""
-        return self.segment.row("packed_offers", self.document)
+    segment: Segment
+    document: int
+    id: str
+    item: memoryview
+    offers: bytes
 
 
 class SegmentResults(NamedTuple):
@@ -222,6 +236,7 @@ class SegmentResults(NamedTuple):
         return self.documents[is_complete], self.documents[~is_complete]
 
     def reset(self) -> None:
-        """Make the scratch as before the search."""
+        """Make the scratch as before the search, and give it back."""
         used = self.scratch
         reset(used.scores, used.held, used.complete, used.touched, self.scored)
+        self.segment.give_back(used)
