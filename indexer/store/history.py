@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -100,7 +101,7 @@ class HistoryQueries(Queries):
 
     def of(self, registration: str) -> list[Revision]:
         """The confirmed revisions of a registration, oldest first; empty for an unknown id."""
-        return self.select(events.c.registration == registration)
+        return [revision(row) for row in self._rows(_of(), registration=registration)]
 
     def with_pending(self, registrations: Iterable[str]) -> dict[str, RegistrationHistory]:
         """The revisions of several registrations by id, with the unconfirmed ones. Each is read in one statement: an
@@ -109,7 +110,10 @@ class HistoryQueries(Queries):
         Of a registration with more than `MOST_REVISIONS` on a chain, these are the newest, the first, that by which it
         was created, and the last before the newest with a card.
         """
-        return {id_: history for _, some in self.portions(registrations) for id_, history in some.items()}
+        ids = list(registrations)
+        if len(ids) == 1 and len(matches := self._rows(_first_with_pending(), registrations=ids)) <= MOST_REVISIONS:
+            return _by_registration(matches)
+        return {id_: history for _, some in self.portions(ids) for id_, history in some.items()}
 
     def portions(self, registrations: Iterable[str]) -> Iterator[tuple[list[str], dict[str, RegistrationHistory]]]:
         """These registrations in order, as many at once as have about `REVISIONS_AT_ONCE` revisions, with the result of
@@ -133,14 +137,10 @@ class HistoryQueries(Queries):
 
     def _histories(self, ids: list[str], long: Mapping[str, list[str]]) -> dict[str, RegistrationHistory]:
         """The revisions of these registrations; of those in `long`, with their chains, as many as are needed."""
-        histories: dict[str, RegistrationHistory] = defaultdict(RegistrationHistory)
-        for batch in batches(id_ for id_ in ids if id_ not in long):
-            for row in self._rows(_with_pending(), registrations=batch):
-                histories[row["registration"]].add(row)
-        for id_, chains in long.items():
-            for row in self._rows(_newest_with_pending(id_, chains)):
-                histories[id_].add(row)
-        return dict(histories)
+        short = batches(id_ for id_ in ids if id_ not in long)
+        in_batches = (self._rows(_with_pending(), registrations=batch) for batch in short)
+        one_by_one = (self._rows(_newest_with_pending(id_, chains)) for id_, chains in long.items())
+        return _by_registration(chain.from_iterable(chain(in_batches, one_by_one)))
 
     def _counts_by_chain(self, registrations: list[str]) -> dict[str, dict[str, int]]:
         """How many revisions these registrations have on each chain."""
@@ -231,6 +231,13 @@ class HistoryQueries(Queries):
         return [revision(row) for row in self._rows(statement)]
 
 
+def _by_registration(revisions: Iterable[Row]) -> dict[str, RegistrationHistory]:
+    histories: dict[str, RegistrationHistory] = defaultdict(RegistrationHistory)
+    for row in revisions:
+        histories[row["registration"]].add(row)
+    return dict(histories)
+
+
 PREFIXES = 16
 """Prefixes of one statement."""
 
@@ -275,6 +282,19 @@ def _with_pending() -> Select[Any]:
     registrations: BindParameter[Any] = bindparam("registrations", expanding=True)
     is_wanted = pending.c.registration.in_(registrations)
     return _with_unconfirmed(confirmed(events.c.registration.in_(registrations)), is_wanted)
+
+
+@cache
+def _first_with_pending() -> Select[Any]:
+    """The first of these revisions, one more than are read of a registration that has many."""
+    return _with_pending().limit(MOST_REVISIONS + 1)
+
+
+@cache
+def _of() -> Select[Any]:
+    """The confirmed revisions of the bound `registration`."""
+    registration: BindParameter[str] = bindparam("registration", type_=String)
+    return confirmed(events.c.registration == registration).order_by(events.c.chain, events.c.place)
 
 
 def _with_unconfirmed(in_blocks: Select[Any], is_wanted: ColumnElement[bool]) -> Select[Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, func, select
+from sqlalchemy import BindParameter, Connection, Select, String, and_, bindparam, delete, func, select
 
 from indexer.model import BlockFacts, BlockRef, Proof
 from indexer.store import rows
-from indexer.store.queries import Queries, batches, rows_in
+from indexer.store.queries import Queries, Row, batches
 from indexer.store.schema import (
     blocks,
     coinbases,
@@ -22,6 +23,8 @@ from parsers.bitcoin.witness_commitment import CoinbaseProof
 
 SAME_TRANSACTION = and_(*(witness_paths.c[name] == proofs.c[name] for name in ("chain", "height", "txid")))
 """Joins `witness_paths` with `proofs`."""
+
+_SAME_BLOCK = and_(*(coinbases.c[name] == proofs.c[name] for name in ("chain", "height")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +44,8 @@ class ProofQueries(Queries):
     def sizes(self, chain: str, txids: Iterable[bytes]) -> dict[bytes, int]:
         """Bytes of those of these transactions of a chain that are stored, each with the coinbase that proves its
         witness."""
-        sizes: dict[bytes, int] = {}
-        coinbase_bytes = func.coalesce(func.length(coinbases.c.raw), 0)
-        same_block = and_(*(coinbases.c[name] == proofs.c[name] for name in ("chain", "height")))
-        for batch in batches(set(txids)):
-            # a transaction may be stored twice: a reorg brought it back in another block
-            statement = (
-                select(proofs.c.txid, func.max(func.length(proofs.c.raw) + coinbase_bytes))
-                .outerjoin(coinbases, same_block)
-                .where(proofs.c.chain == chain, proofs.c.txid.in_(batch))
-                .group_by(proofs.c.txid)
-            )
-            with self._engine.connect() as connection:
-                sizes |= dict(connection.execute(statement).all())
-        return sizes
+        matches = (row for batch in batches(set(txids)) for row in self._rows(_sizes(), chain=chain, txids=batch))
+        return {row["txid"]: row["size"] for row in matches}
 
     def get(self, chain: str, txid: bytes) -> Proved | None:
         """The proof of a transaction in its block of a chain, None when none is stored."""
@@ -62,22 +53,8 @@ class ProofQueries(Queries):
 
     def get_many(self, chain: str, txids: Iterable[bytes]) -> dict[bytes, Proved]:
         """The stored proofs of these transactions of a chain by txid; check their `sizes` first."""
-        stored: dict[bytes, Proved] = {}
-        with self._engine.connect() as connection:
-            for batch in batches(set(txids)):
-                statement = (
-                    select(blocks, proofs.c.txid, proofs.c.raw, proofs.c.bump, witness_paths.c.bump.label("witness"))
-                    .join(proofs, (blocks.c.chain == proofs.c.chain) & (blocks.c.height == proofs.c.height))
-                    .outerjoin(witness_paths, SAME_TRANSACTION)
-                    .where(proofs.c.chain == chain, proofs.c.txid.in_(batch))
-                    .order_by(proofs.c.height)
-                )
-                matches = connection.execute(statement).mappings().all()
-                coinbase_at = _coinbases(connection, chain, {row["height"] for row in matches})
-                for row in matches:
-                    proof = Proof(row["raw"], row["bump"], row["witness"])
-                    stored[row["txid"]] = Proved(row["txid"], rows.block(row), proof, coinbase_at.get(row["height"]))
-        return stored
+        matches = (row for batch in batches(set(txids)) for row in self._rows(_proved(), chain=chain, txids=batch))
+        return {row["txid"]: _proved_of(row) for row in matches}
 
     def paths(self, chain: str, height: int, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """The merkle paths (BRC-74) of those of these transactions that are stored with the block at a height."""
@@ -89,14 +66,40 @@ class ProofQueries(Queries):
         return {row["txid"] for row in self._rows_in(select(proofs.c.txid), proofs.c.txid, txids)}
 
 
-def _coinbases(connection: Connection, chain: str, heights: Iterable[int]) -> dict[int, CoinbaseProof]:
-    """The stored coinbases of blocks of a chain, by height."""
-    columns = [coinbases.c[name] for name in CoinbaseProof._fields]
-    of_chain = select(coinbases.c.height, *columns).where(coinbases.c.chain == chain)
-    return {
-        row["height"]: CoinbaseProof(*(row[name] for name in CoinbaseProof._fields))
-        for row in rows_in(connection, of_chain, coinbases.c.height, heights)
-    }
+def _of_transactions(statement: Select[Any]) -> Select[Any]:
+    """The rows of a statement that are of the bound `txids` of a `chain`. Cached by its callers: composing it takes
+    longer than its answer."""
+    chain: BindParameter[str] = bindparam("chain", type_=String)
+    txids: BindParameter[Any] = bindparam("txids", expanding=True)
+    return statement.where(proofs.c.chain == chain, proofs.c.txid.in_(txids))
+
+
+@cache
+def _sizes() -> Select[Any]:
+    # a transaction may be stored twice: a reorg brought it back in another block
+    size = func.max(func.length(proofs.c.raw) + func.coalesce(func.length(coinbases.c.raw), 0))
+    statement = select(proofs.c.txid, size.label("size")).outerjoin(coinbases, _SAME_BLOCK)
+    return _of_transactions(statement).group_by(proofs.c.txid)
+
+
+@cache
+def _proved() -> Select[Any]:
+    """The transactions with their blocks and proofs, the latest block last."""
+    coinbase = [coinbases.c[name].label(f"coinbase_{name}") for name in CoinbaseProof._fields]
+    columns = (proofs.c.txid, proofs.c.raw, proofs.c.bump, witness_paths.c.bump.label("witness"))
+    statement = (
+        select(blocks, *columns, *coinbase)
+        .join(proofs, (blocks.c.chain == proofs.c.chain) & (blocks.c.height == proofs.c.height))
+        .outerjoin(witness_paths, SAME_TRANSACTION)
+        .outerjoin(coinbases, _SAME_BLOCK)
+    )
+    return _of_transactions(statement).order_by(proofs.c.height)
+
+
+def _proved_of(row: Row) -> Proved:
+    coinbase = [row[f"coinbase_{name}"] for name in CoinbaseProof._fields]
+    proof = Proof(row["raw"], row["bump"], row["witness"])
+    return Proved(row["txid"], rows.block(row), proof, None if coinbase[0] is None else CoinbaseProof(*coinbase))
 
 
 def proof_rows(facts: BlockFacts) -> Iterator[dict[str, Any]]:

@@ -19,6 +19,7 @@ from overlay.installation import NAMES
 from overlay.listings import from_pointer
 from overlay.listings.records import PreviousCard, Registration
 from overlay.listings.registrations import (
+    ALWAYS_FIT,
     ChainHistory,
     cards_to_read,
     fitting,
@@ -73,7 +74,7 @@ class Assembler:
     def newest(self, histories: Mapping[str, ChainHistory]) -> dict[str, Registration]:
         """The newest states of registrations by id."""
         named = [cards_to_read(history) for history in histories.values()]
-        sizes = self._store.content.card_sizes(chain.from_iterable(named))
+        sizes = self._store.content.card_sizes(chain.from_iterable(cards for cards in named if len(cards) > ALWAYS_FIT))
         bodies = self._store.content.cards(set().union(*(fitting(cards, sizes) for cards in named)))
         facts, chains = self.facts(histories, histories.values(), bodies), self._store.chains()
         return {

@@ -15,6 +15,7 @@ from overlay.listings.records import PreviousCard, Registration
 from overlay.listings.unconfirmed import WINS, pending_revision, unconfirmed_registration
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind
+from parsers.cards.strict_json import MAX_BYTES
 
 MAX_PREVIOUS = 64
 """Earlier cards with which the current one is compared, at most: those after which an offer or the owner changed."""
@@ -25,6 +26,9 @@ MAX_REVISIONS = 1_024
 CARD_BYTES = 32 << 20
 """Bytes of cards of one registration that are read for its listing, the newest first: of 1 MB, those of 32 revisions.
 States with other cards are only in its history."""
+
+ALWAYS_FIT = CARD_BYTES // MAX_BYTES
+"""Cards that have CARD_BYTES at most, whatever the bytes of each."""
 
 
 class ChainHistory(NamedTuple):

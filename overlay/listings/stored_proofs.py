@@ -3,7 +3,7 @@ registration to its current location, each with merkle path and block."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from indexer.headers.networks import by_caip2, mined
@@ -67,7 +67,8 @@ def proof(store: Store, registration: str) -> StoredProof:
     state = history[-1].event.state
     if state is None:
         raise NoProofError("it is not a registration")
-    return _with_lineage(_bare(store, chain, state.winner), store, history, state)
+    sizes = store.proofs.sizes(chain, {state.winner.txid, *(past.event.txid for past in history)})
+    return _with_lineage(_bare(store, chain, state.winner, sizes), store, history, state, sizes)
 
 
 def _of_pointer(store: Store, id_: str) -> StoredProof:
@@ -78,13 +79,15 @@ def _of_pointer(store: Store, id_: str) -> StoredProof:
         raise NoProofError("no block holds it yet")
     if anchor.outpoint is None:
         raise NoProofError("the pointer that lists it is in no output")
-    return _bare(store, anchor.chain, anchor.outpoint)
+    sizes = store.proofs.sizes(anchor.chain, [anchor.outpoint.txid])
+    return _bare(store, anchor.chain, anchor.outpoint, sizes)
 
 
-def _bare(store: Store, chain: str, outpoint: Outpoint) -> StoredProof:
-    """The proof of one revision, without the other transactions of its satoshi."""
+def _bare(store: Store, chain: str, outpoint: Outpoint, sizes: Mapping[bytes, int]) -> StoredProof:
+    """The proof of one revision, without the other transactions of its satoshi; `sizes` are those of transactions that
+    are stored."""
     caip2 = store.chains().get(chain, chain)
-    size = store.proofs.sizes(chain, [outpoint.txid]).get(outpoint.txid, 0)
+    size = sizes.get(outpoint.txid, 0)
     if size > MAX_RAW:
         raise NoProofError(f"its transaction has {size:,} bytes, and a proof holds at most {MAX_RAW:,}")
     proved = store.proofs.get(chain, outpoint.txid)
@@ -99,12 +102,16 @@ def _bare(store: Store, chain: str, outpoint: Outpoint) -> StoredProof:
 
 
 def _with_lineage(
-    partial: StoredProof, store: Store, history: Sequence[Revision], state: RegistrationState
+    partial: StoredProof,
+    store: Store,
+    history: Sequence[Revision],
+    state: RegistrationState,
+    stored: Mapping[bytes, int],
 ) -> StoredProof:
     """Add the satoshi's current location and the other transactions of the history, where they are stored."""
     txids = list(dict.fromkeys(past.event.txid for past in history))
     winner, last = partial.winner.proved.txid, txids[-1]
-    sizes = store.proofs.sizes(partial.chain, txids)
+    sizes = {txid: stored[txid] for txid in txids if txid in stored}
     is_small = winner in sizes and last in sizes and sizes[winner] + sizes[last] <= MAX_RAW
     if last != winner and is_small and state.status is not Status.UNDECIDED:
         partial = _with_current(partial, store, last, state.outpoint)
@@ -112,7 +119,8 @@ def _with_lineage(
     begins = str(history[0].event.outpoint) == state.id.partition("#")[0]
     if not begins or len(txids) > MAX_LINEAGE or sizes.keys() != set(txids) or sum(sizes.values()) > MAX_RAW:
         return partial
-    way = store.proofs.get_many(partial.chain, txids)
+    others = [txid for txid in txids if txid != winner]
+    way = {winner: partial.winner.proved} | (store.proofs.get_many(partial.chain, others) if others else {})
     if way.keys() != set(txids):
         return partial  # a reorg happened between the two queries
     number, ordered = txids.index(winner), [way[txid] for txid in txids]
@@ -139,6 +147,8 @@ def _parents(partial: StoredProof, store: Store, way: Sequence[Proved], room: in
     revealed = tx.read(way[0].proof.raw, segwit=True).inputs if segwit else ()
     inscribed = {spending.prevout.txid for spending in revealed if len(revealed) > 1} - txids
     some = sorted(parent_txids | inscribed)[:MAX_LINEAGE]
+    if not some:
+        return ()
     sizes = store.proofs.sizes(partial.chain, some)
     looked_up = store.content.parent_sizes(inscribed.intersection(some) - sizes.keys())
     if sum(sizes.values()) + sum(looked_up.values()) > room:
