@@ -19,11 +19,11 @@ from overlay.installation import NAMES
 from overlay.listings import from_pointer
 from overlay.listings.records import PreviousCard, Registration
 from overlay.listings.registrations import (
-    ALWAYS_FIT,
     ChainHistory,
     cards_to_read,
     fitting,
     leads_elsewhere,
+    may_be_too_many,
     newest_registration,
 )
 from overlay.listings.system_facts import Facts, facts_of
@@ -74,7 +74,8 @@ class Assembler:
     def newest(self, histories: Mapping[str, ChainHistory]) -> dict[str, Registration]:
         """The newest states of registrations by id."""
         named = [cards_to_read(history) for history in histories.values()]
-        sizes = self._store.content.card_sizes(chain.from_iterable(cards for cards in named if len(cards) > ALWAYS_FIT))
+        many = (cards for cards in named if may_be_too_many(cards))
+        sizes = self._store.content.card_sizes(chain.from_iterable(many))
         bodies = self._store.content.cards(set().union(*(fitting(cards, sizes) for cards in named)))
         facts, chains = self.facts(histories, histories.values(), bodies), self._store.chains()
         return {

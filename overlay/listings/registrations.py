@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import accumulate, groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -26,9 +26,6 @@ MAX_REVISIONS = 1_024
 CARD_BYTES = 32 << 20
 """Bytes of cards of one registration that are read for its listing, the newest first: of 1 MB, those of 32 revisions.
 States with other cards are only in its history."""
-
-ALWAYS_FIT = CARD_BYTES // MAX_BYTES
-"""Cards that have CARD_BYTES at most, whatever the bytes of each."""
 
 
 class ChainHistory(NamedTuple):
@@ -66,6 +63,11 @@ def cards_to_read(history: ChainHistory) -> dict[bytes, None]:
     confirmed = [past.event for past in history.confirmed]
     events = [*reversed(history.waiting), *confirmed[-1:], *confirmed[:1], *reversed(confirmed)]
     return dict.fromkeys(event.state.card for event in events if event.state)
+
+
+def may_be_too_many(cards: Sized) -> bool:
+    """Whether cards may have more than CARD_BYTES together."""
+    return len(cards) * MAX_BYTES > CARD_BYTES
 
 
 def fitting(cards: Iterable[bytes], sizes: Mapping[bytes, int]) -> set[bytes]:

@@ -98,13 +98,13 @@ class Segment:
 
     def term_numbers(self, terms: Sequence[str]) -> list[int]:
         """The number of each term, negative for one that is not there. Those that are there are looked up once."""
-        known = self._term_numbers
-        others = [term for term in terms if term not in known]
+        numbers = self._term_numbers
+        others = [term for term in terms if term not in numbers]
         if not others:
-            return [known[term] for term in terms]
+            return [numbers[term] for term in terms]
         new = dict(zip(others, self.positions("terms", others).tolist(), strict=True))
-        known.update({term: number for term, number in new.items() if number >= 0})  # so that it is bounded
-        return [new[term] if term in new else known[term] for term in terms]
+        numbers.update({term: number for term, number in new.items() if number >= 0})  # so that it is bounded
+        return [new[term] if term in new else numbers[term] for term in terms]
 
     def numbers(self, table: str, texts: Iterable[str]) -> Ints:
         """The numbers of those strings that a table has."""
