@@ -182,25 +182,25 @@ async def negotiate(request: web.Request, envelope: Envelope) -> tuple[str, dict
     intent = question.payment_intent or {}
     quote = await _quote(request, item, intent, limits)
     for name, bound in (("payment_intent.amount", intent.get("amount")), ("max_cost", limits.max_cost)):
-        if bound is not None and _decimal(name, bound) < Decimal(quote["amount"]):
+        if bound is not None and "amount" in quote and _decimal(name, bound) < Decimal(quote["amount"]):
             detail = f"{name} is {bound}, below the price of {quote['amount']} {quote['currency']}"
             raise MrpError("MRP_BUDGET_EXCEEDED", detail, quote=quote)
+    if not quote["ok"]:
+        raise MrpError("MRP_PAYMENT_REQUIRED", f"no quote: {quote['detail']}", quote=quote)
     return "NEGOTIATE", payload | {"payment_intent": quote}
 
 
 async def _quote(
     request: web.Request, item: dict[str, Any], intent: dict[str, Any], limits: RouteConstraints
 ) -> dict[str, Any]:
-    """What an offer costs now, in the currency of the budget or the payment. Raises MrpError."""
+    """What an offer costs now, in the currency of the budget or the payment, or why no price is quoted (`ok`). Raises
+    MrpError."""
     config = intent.get("configId") or item["cheapest"]["offerId"]
     currency = intent.get("currency") or (limits.currency if limits.max_cost is not None else None)
     if not isinstance(config, str) or not isinstance(currency, str | None):
         raise MrpError("MRP_INVALID_REQUEST", "payment_intent.configId and .currency are texts")
     parameters = {"id": item["id"], "configId": config} | ({"currency": currency.upper()} if currency else {})
-    quote = await to_thread(quoted, request.app[SERVICES], parameters)
-    if not quote["ok"]:
-        raise MrpError("MRP_PAYMENT_REQUIRED", f"no quote: {quote['detail']}", quote=quote)
-    return quote
+    return await to_thread(quoted, request.app[SERVICES], parameters)
 
 
 def _decimal(name: str, value: Any) -> Decimal:

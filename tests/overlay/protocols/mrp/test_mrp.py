@@ -228,6 +228,8 @@ def test_a_price_is_negotiated(overlay_url: str) -> None:
     unreachable = next(one["route_id"] for one in offers(overlay_url, "watchtower") if one["listing"] == WATCHTOWER)
     refused = ask(overlay_url, "NEGOTIATE", {"route_id": unreachable})
     assert (refused["code"], refused["details"]["quote"]["error"]) == ("MRP_PAYMENT_REQUIRED", "address-checksum")
+    refused = ask(overlay_url, "NEGOTIATE", {"route_id": unreachable, "payment_intent": {"amount": 0.0000001}})
+    assert refused["code"] == "MRP_BUDGET_EXCEEDED", "whatever else hinders the payment"
 
 
 def test_terms_of_an_earlier_revision_are_refused_with_the_present_route(overlay_url: str) -> None:
