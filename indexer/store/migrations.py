@@ -17,7 +17,7 @@ from indexer.store.schema import metadata, prepare_for_postgresql
 OLDEST = "5"
 """The oldest schema that is migrated, of November 2026."""
 
-SUPERSEDED = ("events_by_tx", "ratings_by_time")
+SUPERSEDED = ("events_by_tx", "events_by_transaction", "events_by_outpoint", "ratings_by_time")
 """Indexes of earlier versions with this schema, of which others do the work."""
 
 log = logging.getLogger(__name__)

@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Enum, Select, Table, delete, func, insert, select, tuple_
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    Connection,
+    Engine,
+    Enum,
+    LargeBinary,
+    Select,
+    Table,
+    column,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+    tuple_,
+)
 
 BATCH = 450
 """Values named in one statement: twice as many are below SQLite's oldest limit of 999 parameters."""
@@ -23,6 +40,23 @@ def batches(items: Iterable[_T]) -> Iterator[list[_T]]:
     values = list(items)
     for start in range(0, len(values), BATCH):
         yield values[start : start + BATCH]
+
+
+@lru_cache(maxsize=8)  # full batches are the most; composing one takes milliseconds
+def outpoint_values(count: int) -> CTE:
+    """So many outpoints, bound by `outpoint_parameters`, as rows of `column1` (txid) and `column2` (vout) to join with:
+    of a transaction with any number of outputs, or an account with any number of events, only what is at these is
+    read."""
+    names = ", ".join(f"(:txid{number}, :vout{number})" for number in range(count))
+    return text(f"VALUES {names}").columns(column("column1", LargeBinary), column("column2", BigInteger)).cte()
+
+
+def outpoint_parameters(outpoints: Sequence[tuple[bytes, int]]) -> dict[str, bytes | int]:
+    """The values of `outpoint_values`."""
+    values: dict[str, bytes | int] = {}
+    for number, (txid, vout) in enumerate(outpoints):
+        values[f"txid{number}"], values[f"vout{number}"] = txid, vout
+    return values
 
 
 def rows_in(connection: Connection, statement: Select[Any], column: Any, values: Iterable[Any]) -> Iterator[Row]:

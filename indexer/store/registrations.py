@@ -18,13 +18,14 @@ from sqlalchemy import (
     func,
     literal,
     select,
+    true,
     tuple_,
     union_all,
 )
 
 from indexer.model import Event, RegistrationState
 from indexer.store import rows
-from indexer.store.queries import Queries, Row, batches
+from indexer.store.queries import Queries, Row, batches, outpoint_parameters, outpoint_values
 from indexer.store.schema import IS_NOT_LIVE, events
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind
@@ -121,14 +122,9 @@ class RegistrationQueries(Queries):
 
     def at_outpoints(self, chain: str, outpoints: Iterable[Outpoint]) -> dict[Outpoint, list[RegistrationState]]:
         """The states of the registrations of a chain that are at these outpoints now."""
-        arrivals = list(self._arrivals(chain, set(outpoints), events))
-        newest: dict[str, int] = {}
-        for batch in batches({row["registration"] for row in arrivals}):
-            newest |= self._counts(select(_newest_places(chain, events.c.registration.in_(batch))))
         states: dict[Outpoint, list[RegistrationState]] = defaultdict(list)
-        for row in arrivals:
-            state = rows.state(row)
-            if state is not None and row["place"] == newest[state.id]:
+        for row in self._arrivals(chain, set(outpoints), events, is_newest(chain)):
+            if (state := rows.state(row)) is not None:
                 states[Outpoint(row["at_txid"], row["at_vout"])].append(state)
         return dict(states)
 
@@ -144,20 +140,19 @@ class RegistrationQueries(Queries):
 
     def departed(self, chain: str, outpoints: Iterable[Outpoint]) -> set[Outpoint]:
         """Those of these outpoints at which registrations of a chain were and are no longer."""
-        arrivals = self._arrivals(chain, set(outpoints), events.c.at_txid, events.c.at_vout)
+        arrivals = self._arrivals(chain, set(outpoints), events, true())
         occupied_once = {Outpoint(row["at_txid"], row["at_vout"]) for row in arrivals}
         return occupied_once - self.at_outpoints(chain, occupied_once).keys()
 
-    def _arrivals(self, chain: str, outpoints: set[Outpoint], *columns: Any) -> Iterator[Row]:
-        """The events of a chain that moved registrations to these outpoints."""
-        of_chain = select(*columns).where(events.c.chain == chain)
-        for batch in map(set, batches(outpoints)):
-            # by number, too: one transaction may hold any number of registrations
-            vouts = {outpoint.vout for outpoint in batch}
-            at_outpoints = of_chain.where(
-                events.c.at_txid.in_({outpoint.txid for outpoint in batch}), events.c.at_vout.in_(vouts)
-            )
-            yield from (row for row in self._rows(at_outpoints) if (row["at_txid"], row["at_vout"]) in batch)
+    def _arrivals(
+        self, chain: str, outpoints: set[Outpoint], columns: Any, condition: ColumnElement[bool]
+    ) -> Iterator[Row]:
+        """The events of a chain that moved registrations to these outpoints, and meet a condition."""
+        for batch in batches(outpoints):
+            at = outpoint_values(len(batch))
+            same = (events.c.at_txid == at.c.column1) & (events.c.at_vout == at.c.column2)
+            arrivals = select(columns).join(at, same).where(events.c.chain == chain, condition)
+            yield from self._rows(arrivals, **outpoint_parameters(batch))
 
     def newest_events(self, chain: str, ids: Iterable[str]) -> dict[str, Event]:
         """The newest event about each of these ids, of its registration or of an anchor; unknown ids are left out."""

@@ -126,7 +126,7 @@ events = rebuilt_table(
     ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
     Index("events_by_block", "chain", "height"),
     Index("events_by_registration", "registration", "chain", "place"),
-    Index("events_by_transaction", "txid", "place"),
+    Index("events_by_output", "txid", "vout", "place"),
 )
 
 
@@ -145,7 +145,7 @@ def partial_index(name: str, where: ColumnElement[bool], *columns: Column[Any]) 
     _partial_indexes.append((Index(name, *columns, sqlite_where=where), where))
 
 
-partial_index("events_by_outpoint", events.c.at_txid.is_not(None), events.c.at_txid)
+partial_index("events_at_outpoint", events.c.at_txid.is_not(None), events.c.at_txid, events.c.at_vout)
 partial_index(
     "events_by_anchor",
     events.c.anchor.is_not(None),

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from sqlalchemy import Connection, delete, select, text, update
+from sqlalchemy import Connection, delete, select, update
 
 from indexer.model import BlockFacts, Event
 from indexer.store.pointer_queries import SAME_POINTER
-from indexer.store.queries import batches, insert_new, rows_in, upsert
+from indexer.store.queries import batches, insert_new, outpoint_parameters, outpoint_values, upsert
 from indexer.store.rows import event_position
 from indexer.store.schema import events, locators, sightings
 
@@ -79,31 +79,24 @@ def _sighting(chain: str, event: Event, now_ms: int) -> dict[str, Any] | None:
     return key | {"locator": locator, "digest": pointer.digest or b"", "seen_at": now_ms}
 
 
-_NEWEST = """
-WITH outpoints (txid, vout) AS (VALUES {})
-SELECT txid, vout, (
-    SELECT anchor FROM events
-    WHERE events.txid = outpoints.txid AND events.vout = outpoints.vout AND events.chain || '' = :chain
-    AND events.place < :before AND events.anchor IS NOT NULL
-    ORDER BY events.place DESC LIMIT 1
-) AS anchor FROM outpoints
-"""
-"""Of each outpoint only the newest pointer is read: an account may have any number. With the bare column, SQLite may
-read the events of the whole chain."""
-
-
 def _ids_at(
     connection: Connection, chain: str, outpoints: Iterable[SightingKey], before: int = 2**63 - 1
 ) -> dict[SightingKey, str]:
     """The ids of the newest pointers at these places that are stored at a lower `events.place` than `before`."""
     ids: dict[SightingKey, str] = {}
     for batch in batches(outpoints):
-        named = ", ".join(f"(:t{number}, :v{number})" for number in range(len(batch)))
-        values: dict[str, Any] = {"chain": chain, "before": before}
-        for number, (txid, vout) in enumerate(batch):
-            values |= {f"t{number}": txid, f"v{number}": vout}
-        rows = connection.execute(text(_NEWEST.format(named)), values)
-        ids |= {(row.txid, row.vout): row.anchor for row in rows if row.anchor is not None}
+        at = outpoint_values(len(batch)).c
+        # an expression of the chain, or SQLite may read the events of the whole chain
+        newest = (
+            select(events.c.anchor)
+            .where(events.c.txid == at.column1, events.c.vout == at.column2, events.c.chain.concat("") == chain)
+            .where(events.c.place < before, events.c.anchor.is_not(None))
+            .order_by(events.c.place.desc())
+            .limit(1)
+            .scalar_subquery()
+        )
+        pointers = connection.execute(select(at.column1, at.column2, newest), outpoint_parameters(batch))
+        ids |= {(txid, vout): id_ for txid, vout, id_ in pointers if id_ is not None}
     return ids
 
 
@@ -147,13 +140,16 @@ def _stored_at(
     connection: Connection, chain: str, outpoints: Collection[SightingKey]
 ) -> dict[SightingKey, tuple[str, bytes]]:
     """The locators and digests of the sightings at these places."""
-    of_chain = select(sightings).where(sightings.c.chain == chain)
-    seen = rows_in(connection, of_chain, sightings.c.txid, {txid for txid, _ in outpoints})
-    return {
-        (row["txid"], row["vout"]): (row["locator"], row["digest"])
-        for row in seen
-        if (row["txid"], row["vout"]) in outpoints
-    }
+    stored: dict[SightingKey, tuple[str, bytes]] = {}
+    columns = (sightings.c.txid, sightings.c.vout, sightings.c.locator, sightings.c.digest)
+    for batch in batches(outpoints):
+        at = outpoint_values(len(batch))
+        same = (sightings.c.txid == at.c.column1) & (sightings.c.vout == at.c.column2)
+        seen = connection.execute(
+            select(*columns).join(at, same).where(sightings.c.chain == chain), outpoint_parameters(batch)
+        )
+        stored |= {(txid, vout): (locator, digest) for txid, vout, locator, digest in seen}
+    return stored
 
 
 def stop_unnamed(connection: Connection, names: Iterable[str]) -> None:

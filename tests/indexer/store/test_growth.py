@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from indexer.fetcher.fetch_loop import FetchLoop
 from indexer.store import Store, Writer, block_writer, connect, state_hashes, visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.card_signatures import SignatureVerdict, SignedCard
-from tests.facts import CARD, born, says
+from tests.facts import CARD, born, moved, outpoint_of, says
 from tests.pointer_facts import card, points
 from tests.steps import steps_of
 
@@ -135,3 +136,40 @@ def test_checks_of_a_host_that_has_to_wait_are_looked_through_once(store: Store,
 
     check_growth(store, enlist, look)
     assert len(loop.schedule) == 1
+
+
+def test_a_registration_at_an_output_is_read_without_the_others_of_its_transaction(
+    store: Store, writer: Writer
+) -> None:
+    def mint(number: int) -> None:
+        outpoint = outpoint_of("mint", number)
+        event = born(f"m{number}", height=number, outpoint=outpoint)
+        block_writer.append(writer, "demo", [says(str(number), replace(event, txid=outpoint.txid, outpoint=outpoint))])
+
+    wanted = [outpoint_of("mint", number) for number in range(3)]
+    check_growth(store, mint, lambda: store.registrations.at_outpoints("demo", wanted))
+    assert store.registrations.at_outpoints("demo", wanted).keys() == set(wanted)
+    assert store.registrations.departed("demo", wanted) == set()
+
+
+def test_where_a_registration_is_is_read_without_where_it_was(store: Store, writer: Writer) -> None:
+    block_writer.append(writer, "demo", [says("0", born("a", height=0))])
+
+    def move(number: int) -> None:
+        event = moved("a", f"a{number}" if number else "a", f"a{number + 1}", height=number + 1)
+        block_writer.append(writer, "demo", [says(str(number + 1), event)])
+
+    here = (outpoint_of(where) for where in ("a", f"a{FEW}", f"a{MANY}"))
+    check_growth(store, move, lambda: store.registrations.at_outpoints("demo", [next(here)]))
+    assert store.registrations.departed("demo", [outpoint_of("a"), outpoint_of(f"a{MANY}")]) == {outpoint_of("a")}
+
+
+def test_a_pointer_is_stored_without_reading_the_others_of_its_transaction(store: Store, writer: Writer) -> None:
+    numbers = iter(range(1_000))
+
+    def point(*_: int) -> None:
+        number = next(numbers)
+        pointer = points(f"{number}.example", OFFERED, "many", vout=number)
+        block_writer.append(writer, "demo", [says(str(number), pointer)])
+
+    check_growth(store, point, point)
