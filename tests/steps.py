@@ -32,6 +32,21 @@ def counting(engine: Engine) -> Iterator[Callable[[], int]]:
         remove(engine, "before_cursor_execute", before)
 
 
+def statements_of(engine: Engine, act: Callable[[], object]) -> int:
+    """The statements that a call runs; one with many rows counts once."""
+    statements: list[str] = []
+
+    def before(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        statements.append(statement)
+
+    listen(engine, "before_cursor_execute", before)
+    try:
+        act()
+        return len(statements)
+    finally:
+        remove(engine, "before_cursor_execute", before)
+
+
 def steps_of(engine: Engine, act: Callable[[], object]) -> int:
     """The instructions that a call takes."""
     with counting(engine) as steps:

@@ -186,9 +186,13 @@ def hasten(connection: Connection, kind: CheckKind, names: Iterable[str], earlie
 
 def hold(connection: Connection, kind: CheckKind, verified: Mapping[str, int]) -> None:
     """Have what stays verified, by name and when it last was, checked when its grace ends, if it would be later."""
+    names_by_time: dict[int, list[str]] = {}  # one visit verifies any number
     for name, verified_at in verified.items():
-        later = (*_named(kind, [name]), checks.c.next_at > verified_at + GRACE)
-        connection.execute(update(checks).where(*later).values(next_at=verified_at + GRACE))
+        names_by_time.setdefault(verified_at + GRACE, []).append(name)
+    for end, names in names_by_time.items():
+        for batch in batches(names):
+            later = (*_named(kind, batch), checks.c.next_at > end)
+            connection.execute(update(checks).where(*later).values(next_at=end))
 
 
 def forget(connection: Connection, kind: CheckKind, names: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.card_signatures import SignatureVerdict, SignedCard
 from tests.facts import CARD, born, moved, outpoint_of, says
 from tests.pointer_facts import card, points
-from tests.steps import steps_of
+from tests.steps import statements_of, steps_of
 
 FEW, MANY = 40, 80
 OFFERED = card("Offered")
@@ -173,3 +174,19 @@ def test_a_pointer_is_stored_without_reading_the_others_of_its_transaction(store
         block_writer.append(writer, "demo", [says(str(number), pointer)])
 
     check_growth(store, point, point)
+
+
+def test_a_key_set_that_is_not_served_runs_as_many_statements_for_any_number_of_verified_cards(
+    store: Store, writer: Writer
+) -> None:
+    def verify(count: int) -> None:
+        cards = [bytes([number]) * 32 for number in range(count)]
+        visits.enlist_signatures(writer, [SignedCard(card, "https://keys.example/") for card in cards], 1)
+        visits.record_signatures(writer, [SignatureVerdict(card, by="keys.example") for card in cards], 2)
+
+    statements = []
+    for count in (FEW, MANY):
+        verify(count)
+        call = partial(visits.fail_key_set, writer, "https://keys.example/", "fetch-missing", 3)
+        statements.append(statements_of(store.engine, call))
+    assert statements[0] == statements[1]
