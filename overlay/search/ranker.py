@@ -185,18 +185,18 @@ def _scan(
 ) -> tuple[int, int]:
     """Read a document: the frequency of each term, its presence in the name, and the pairs of neighbours. Returns the
     occurrences of terms in the name, with a position and without one."""
-    start, row = forwards.offsets[document], document * SECTIONS
+    start, row, terms, ends = forwards.offsets[document], document * SECTIONS, forwards.terms, forwards.ends
     placed = whole = 0
     section_start = np.int64(0)
     for section in range(SECTIONS):
         field = section % FIELD_COUNT
-        norm = field_norm(forwards.ends, row, field)
-        section_end = np.int64(forwards.ends[row + section])
+        norm = field_norm(ends, row, field)
+        section_end = np.int64(ends[row + section])
         last = before = np.int64(-1)
         last_at = before_at = -NEAR - 1
-        position = _next_slot(forwards.terms, start + section_start, start + section_end, slots)
+        position = _next_slot(terms, start + section_start, start + section_end, slots)
         while position < start + section_end:
-            column = _slot(slots, forwards.terms[position])
+            column = _slot(slots, terms[position])
             frequency[column] += norm
             if field == 0:
                 in_name[column] = 1
@@ -210,7 +210,7 @@ def _scan(
                 if position - before_at <= NEAR:
                     _mark_pairs(member, before, column, held)
                 before, before_at, last, last_at = last, last_at, column, position
-            position = _next_slot(forwards.terms, position + 1, start + section_end, slots)
+            position = _next_slot(terms, position + 1, start + section_end, slots)
         section_start = section_end
     return placed, whole
 

@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from overlay.engines.native import search_kernels as kernels
 from overlay.engines.native.segment import Bytes, Ints, Scratch, Segment
@@ -29,9 +30,9 @@ def admitted(segment: Segment, query: Query, scratch: Scratch) -> Bytes:
     sized = sorted(((_size(a["fact_offsets"], facts), facts) for facts in groups), key=itemgetter(0))
     for index, (size, facts) in enumerate(sized):
         if index and size > _FEW * sized[0][0]:
-            for fact in sized[0][1].tolist():
-                candidates = a["fact_documents"][a["fact_offsets"][fact] : a["fact_offsets"][fact + 1]]
-                kernels.keep(mask, candidates, a["document_facts_offsets"], a["document_facts"], facts)
+            kernels.keep(
+                mask, _with_facts(segment, sized[0][1]), a["document_facts_offsets"], a["document_facts"], facts
+            )
             continue
         chosen = scratch.masks[index % 2]
         kernels.admit(mask, chosen, a["fact_offsets"], a["fact_documents"], facts)
@@ -42,6 +43,13 @@ def admitted(segment: Segment, query: Query, scratch: Scratch) -> Bytes:
 def _size(offsets: Ints, facts: Ints) -> int:
     """The number of documents with each of some facts, in all."""
     return int((offsets[facts + 1] - offsets[facts]).sum())
+
+
+def _with_facts(segment: Segment, facts: Ints) -> npt.NDArray[np.uint32]:
+    """The documents with each of some facts."""
+    offsets, documents = segment.arrays["fact_offsets"], segment.arrays["fact_documents"]
+    parts = [documents[offsets[fact] : offsets[fact + 1]] for fact in facts.tolist()]
+    return parts[0] if len(parts) == 1 else np.concatenate([documents[:0], *parts])
 
 
 def _narrowed(segment: Segment, query: Query, scratch: Scratch, mask: Bytes) -> Bytes:

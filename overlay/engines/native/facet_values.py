@@ -4,35 +4,44 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from overlay.engines.native import search_kernels as kernels
-from overlay.engines.native.segment import FIELDS, Ints, Segment
+from overlay.engines.native.segment import FIELDS, Bytes, Ints, Segment
 
 Numbers = npt.NDArray[np.uint32]
 Longs = npt.NDArray[np.uint64]
 
 _SALT = np.uint64(secrets.randbits(64) | 1)
 _MAYBE = 2
+_BY_FACTS = frozenset(("kind", "currency", "interval"))
+"""Fields of which the values are facts, as they are, and so few that their documents are counted by these."""
+_FEW_VALUES = 32
 _NONE: Longs = np.empty(0, np.uint64)
 
 
 class SegmentCounts:
     """The number of documents with each value of some fields of a segment, among some."""
 
-    def __init__(self, segment: Segment, documents: Ints, fields: Iterable[str]) -> None:
+    def __init__(self, segment: Segment, documents: Ints, fields: Collection[str], mask: Bytes | None = None) -> None:
+        """Of these documents, which are those of a mask if there is one."""
         a, self._segment = segment.arrays, segment
         lows, values, chosen = segment.value_lows.tolist(), len(a["value_group"]), list(map(FIELDS.index, fields))
+        low, high = lows[min(chosen)], [*lows, values][max(chosen) + 1]
         self._few, self._more = np.zeros(values, np.uint8), np.zeros(values, np.uint32)
+        if mask is not None and high - low <= _FEW_VALUES and _BY_FACTS.issuperset(fields):
+            facts = segment.positions("facts", segment.strings("values", np.arange(low, high)))
+            kernels.count_admitted(mask, a["fact_offsets"], a["fact_documents"], facts, self._more[low:high])
+            self._counted = (low + np.flatnonzero(self._more[low:high])).astype(np.uint32)
+            return
         counted = np.empty(values + 1, np.uint32)
         size = kernels.count(
-            documents, a["document_values_offsets"], a["document_values"], lows[min(chosen)],
-            [*lows, values][max(chosen) + 1], self._few, self._more, counted,
-        )  # fmt: skip
+            documents, a["document_values_offsets"], a["document_values"], low, high, self._few, self._more, counted
+        )
         self._counted = np.sort(counted[:size])
 
     def _counts(self, values: Ints | Numbers) -> Numbers:

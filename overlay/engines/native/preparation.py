@@ -36,6 +36,7 @@ _QUERIES = (
     Query(text="alpha beta", facets=("tag",), updated_since=1),
     Query(text="alpha gamma", operators=Operators(phrases=("alpha beta",), not_tags=("x",))),
     Query(text="alpha gamma the", sort="price", max_price=Decimal(5)),
+    Query(kind="agent", tags=("y",), facets=("type",)),
 )
 
 

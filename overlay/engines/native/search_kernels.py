@@ -30,6 +30,8 @@ Longs = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.uint32]
 Bytes = npt.NDArray[np.uint8]
 
+_AHEAD = 64
+
 NOWHERE = np.int64(2**62)
 """The rank of a price that is not compared."""
 
@@ -191,24 +193,32 @@ def bounds(
     the bound is the lower one: of equal documents only those of the lowest ids are ranked. `proximity` is the
     highest by the number of groups held. Returns the `most`-th lower bound, of words and static
     rank alone, 0 if there are fewer; and the number of documents with a bound."""
-    heap = np.zeros(most, np.float64)
+    # a member of a tuple, or a call with arrays, takes 10 ns in a loop: references are counted
+    flags, since, ends = forwards.flags, forwards.since, forwards.ends
+    heap, leaves_out = np.zeros(most, np.float64), len(left_out) > 0
     for document in documents:
-        if scores[document] * MOST_STATIC > heap[0] and not _is_left_out(document, owners, domains, left_out):
-            static = static_rank(forwards.flags[document], forwards.since[document], newest)
-            push(heap, scores[document] * static * (1 - 1e-5))
+        if scores[document] * MOST_STATIC > heap[0]:
+            if leaves_out and _is_left_out(document, owners, domains, left_out):
+                continue
+            push(heap, scores[document] * static_rank(flags[document], since[document], newest) * (1 - 1e-5))
     least, groups, bloom, count = heap[0], len(proximity) - 1, bloom_of(plan.numbers), 0
     weights, sums = _weights_in_names(plan)
     for document in documents:
-        is_whole, bound = held[document] >= groups, _without_name(document, scores, held, proximity)
+        score, is_whole = scores[document] * (1 + 1e-5), held[document] >= groups
+        bound = score + proximity[min(int(held[document]), groups)] * (1 + 1e-5)
         highest = bound * (1 + EXACT_NAME) if is_whole else bound
         if highest * MOST_STATIC < least:
             continue
-        if is_whole:
-            weight = _exact_weight(weights, sums, scores[document], forwards.ends[document * SECTIONS])
+        if is_whole:  # an alternative in the name adds at least its value times f / (f + SATURATION) of one occurrence
+            weight, inverse = 0.0, (FIELD_CONSTANT[0] + FIELD_SHARE[0] * ends[document * SECTIONS]) / FIELD_WEIGHT[0]
+            for index in range(len(sums)):
+                if sums[index] <= score * (1 + SATURATION * inverse):
+                    weight = weights[index]
+                    break
             if bound * (1 + EXACT_NAME * weight) * MOST_STATIC < least:
                 continue
-        static = static_rank(forwards.flags[document], forwards.since[document], newest)
-        if highest * static < least or _is_left_out(document, owners, domains, left_out):
+        static = static_rank(flags[document], since[document], newest)
+        if highest * static < least or (leaves_out and _is_left_out(document, owners, domains, left_out)):
             continue
         if is_whole and may_be_exact(forwards, document, bloom):
             bound = highest
@@ -247,18 +257,6 @@ def _weights_in_names(plan: PlanArrays) -> tuple[Floats, Floats]:
                     least = min(least, plan.values[alternative])
             sums[size] += least
         size += 1
-
-
-@compiled
-def _exact_weight(weights: Floats, sums: Floats, score: float, length: int) -> float:
-    """The highest weight of an exact name of this length that a document with this score can have: an alternative in a
-    name adds at least its value times f / (f + SATURATION), where f is that of one occurrence (`ranker.field_norm`)."""
-    inverse = (FIELD_CONSTANT[0] + FIELD_SHARE[0] * length) / FIELD_WEIGHT[0]
-    most = score * (1 + 1e-5) * (1 + SATURATION * inverse)
-    for index in range(len(sums)):
-        if sums[index] <= most:
-            return float(weights[index])
-    return 0.0
 
 
 @compiled
@@ -305,10 +303,14 @@ def first(documents: Ints, values: Longs, ranks: Longs, most: int, is_reversed: 
     chosen = documents[start : start + size].copy()
     for index in range((size >> 1) - 1, -1, -1):
         _sink(chosen, index, chosen[index], values, ranks, is_reversed)
+    last = values[chosen[0]] if size else np.uint64(0)
     for index in range(others):
         document = documents[size + index if is_reversed else others - 1 - index]
-        if size and _precedes(values, ranks, document, chosen[0], is_reversed):
+        if not size or (values[document] > last if is_reversed else values[document] < last):
+            continue
+        if _precedes(values, ranks, document, chosen[0], is_reversed):
             _sink(chosen, 0, document, values, ranks, is_reversed)
+            last = values[chosen[0]]
     return chosen
 
 
@@ -341,19 +343,38 @@ def count(
     """Count the documents with each value from `low` until before `high`: the sum of `few`, which is above 0 where
     there are any, and `more`, both zero before. Bytes of most values stay in the cache of a core. Returns the number of
     values in `counted`, which some document has; it is longer than `few`."""
-    size, high = 0, min(high, len(few))
-    for document in documents:
-        for position in range(offsets[document], offsets[document + 1]):
-            value = values[position]
-            if low <= value < high:
-                before = few[value]
-                counted[size] = value
-                size += before == 0  # no branch, which would be taken at random
-                if before == 255:
-                    more[value] += 255
-                    before = 0
-                few[value] = before + 1
+    size, high, ahead = 0, min(high, len(few)), np.uint32(0)
+    for first in range(0, len(documents), _AHEAD):
+        end = min(first + _AHEAD, len(documents))
+        for index in range(first, end):  # so that many rows are fetched from memory at a time
+            start = offsets[documents[index]]
+            if start < len(values):
+                ahead |= values[start]
+        for index in range(first, end):
+            document = documents[index]
+            for position in range(offsets[document], offsets[document + 1]):
+                value = values[position]
+                if low <= value < high:
+                    before = few[value]
+                    counted[size] = value
+                    size += before == 0  # no branch, which would be taken at random
+                    if before == 255:
+                        more[value] += 255
+                        before = 0
+                    few[value] = before + 1
+    counted[len(few)] = ahead  # read by nobody: otherwise the compiler leaves the reading out
     return size
+
+
+@kernel("counts")
+def count_admitted(mask: Bytes, offsets: Ints, documents: Numbers, facts: Ints, counts: Numbers) -> None:
+    """Count the documents of `mask` with each of some facts; none for a negative one."""
+    for index in range(len(facts)):
+        counts[index] = 0
+        if facts[index] >= 0:
+            for position in range(offsets[facts[index]], offsets[facts[index] + 1]):
+                if documents[position] < len(mask):
+                    counts[index] += mask[documents[position]]
 
 
 @kernel("totals")
@@ -417,15 +438,6 @@ def may_begin(numbers: Numbers, data: Bytes, offsets: Ints, skip: int, prefix: B
             start += 1
 
 
-@compiled
-def _has(offsets: Ints, numbers: Numbers, row: int, chosen: Bytes) -> bool:
-    """Whether a row has a chosen number."""
-    for position in range(offsets[row], offsets[row + 1]):  # noqa: SIM110 - a generator is not compiled
-        if chosen[numbers[position]]:
-            return True
-    return False
-
-
 @kernel("meets", "mask")
 def meeting(
     documents: Ints,
@@ -451,9 +463,12 @@ def meeting(
     """Mark the offers of documents that meet all filters: an accepted currency, the interval, a skill (each empty for
     no filter), and an amount within the bounds of its currency. Other offers are marked 0; in `mask` also the documents
     without a matching offer. Returns how many documents have one."""
-    total = 0
+    total = 0  # calls for each offer would take longer than the loops
     for document in documents:
-        is_own = len(of_skills) > 0 and _has(own_offsets, own_skills, document, of_skills)
+        is_own = False
+        if len(of_skills):
+            for position in range(own_offsets[document], own_offsets[document + 1]):
+                is_own |= of_skills[own_skills[position]] != 0
         is_found = 0
         for offer in range(offers[document], offers[document + 1]):
             meets[offer] = 0
@@ -461,14 +476,17 @@ def meeting(
                 continue
             if len(of_intervals) and not of_intervals[intervals[offer]]:
                 continue
-            if len(of_currencies) and not _has(accepted_offsets, accepted, offer, of_currencies):
-                continue
-            if len(of_skills):
+            is_met = not len(of_currencies)
+            if not is_met:
+                for position in range(accepted_offsets[offer], accepted_offsets[offer + 1]):
+                    is_met |= of_currencies[accepted[position]] != 0
+            if is_met and len(of_skills):
+                is_met = is_own and not names_skills[offer]
                 if names_skills[offer]:
-                    if not _has(skill_offsets, skills, offer, of_skills):
-                        continue
-                elif not is_own:
-                    continue
+                    for position in range(skill_offsets[offer], skill_offsets[offer + 1]):
+                        is_met |= of_skills[skills[position]] != 0
+            if not is_met:
+                continue
             meets[offer] = 1
             is_found = 1
         mask[document] = is_found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def search(segments: Sequence[Segment], newest: float, query: Query, plan: Query
     results = [_results(segment, segment.take_scratch(), query, plan, words) for segment in segments]
     total, matched = sum(len(result.documents) for result in results), sum(result.matched for result in results)
     fields = [FACET_FIELDS[name] for name in query.facets]
-    values = [_values(result, fields) for result in results] if fields else []
+    values = [_values(result, fields, has_words=bool(plan.groups)) for result in results] if fields else []
     facets = {name: FieldCounts(values, FACET_FIELDS[name]) for name in query.facets}
     rows: list[EngineHit] = []
     if stop > start and (total or (results and plan.finds_by_meaning)):
@@ -71,11 +71,11 @@ def _explained(rows: list[Row], results: Sequence[SegmentResults], newest: float
     return [hit._replace(scored=Scored(computed, index)) for index, (hit, _, _) in enumerate(rows)]
 
 
-def _values(results: SegmentResults, fields: Iterable[str]) -> SegmentCounts:
+def _values(results: SegmentResults, fields: Collection[str], *, has_words: bool) -> SegmentCounts:
     """The counts of values among the results in a segment; those of all listings stay with the segment."""
     segment = results.segment
     if not results.is_all:
-        return SegmentCounts(segment, results.documents, fields)
+        return SegmentCounts(segment, results.documents, fields, None if has_words else results.admitted)
     if segment.value_counts is None:
         segment.value_counts = SegmentCounts(segment, results.documents, FIELDS)
     counts: SegmentCounts = segment.value_counts

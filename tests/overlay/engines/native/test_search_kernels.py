@@ -57,6 +57,10 @@ def test_facts_admit_and_exclude(random: Random) -> None:
         np.array([fact for row in of_documents for fact in row], np.uint32), np.array(chosen, np.int64),
     )  # fmt: skip
     assert left_over.tolist() == [int(mask[one] and (one in with_fact or one not in some)) for one in range(DOCUMENTS)]
+    counts = np.full(len(chosen), 7, np.uint32)
+    kernels.count_admitted(mask, offsets, documents, np.array([-1, *chosen[1:]][: len(chosen)], np.int64), counts)
+    expected = [sum(int(mask[one]) for one in facts[fact] if one < DOCUMENTS) for fact in chosen]
+    assert counts.tolist() == [0, *expected[1:]][: len(chosen)]
     left = mask.copy()
     kernels.exclude(left, offsets, documents, np.array(chosen, np.int64))
     assert left.tolist() == [int(one not in with_fact and mask[one]) for one in range(DOCUMENTS)]
