@@ -17,17 +17,19 @@ from parsers.cards.offers import Offer
 
 
 def prepare() -> None:
-    """Index two small documents in a temporary folder, and run a query of each kind and a completion."""
+    """Index two small documents in a temporary folder, and run a query of each kind and a completion, on two segments;
+    then merge them."""
     with TemporaryDirectory() as folder:
         engine = NativeEngine(Path(folder), make=True)
         try:
-            for number in range(2):
-                engine.write([str(number)], [_document(str(number))], IndexPosition("", number))
+            for id_ in "ab":
+                engine.write([id_], [_document(id_)], IndexPosition("", 0))
             for query in _QUERIES:
                 matches = engine.search(query, plan(query.text, engine.terms()), 0, 9)
                 for counted in matches.facets.values():
                     counted.commonest("x", 1)
             suggest("alpha", 1, engine.terms(), engine.complete)
+            engine.write([], [], IndexPosition("", 1))
         finally:
             engine.close()
 
