@@ -2,7 +2,8 @@
 
 Each case is a chain of one block, in block files: `registrations` and `near` (registrations that lack one thing) in MB,
 `cards` (registrations with a card of 1 MB) in MB, `pointers` (of other hashes, to one host) in thousands, `updates`
-(1,000 registrations, which N transactions of the block update each). A process of its own stores the block and projects
+(1,000 registrations, which N transactions of the block update each), `satoshi` (one registration, in thousands of
+updates). A process of its own stores the block and projects
 it into an index. Reported are processor milliseconds of both, for a megabyte of the block and for an event, and the
 highest private memory of both, for each size: what is linear stays the same, and what is bounded does not grow. One
 thread searches the index meanwhile: the time of which 99 % of its searches are below is reported too, and the same of
@@ -95,9 +96,9 @@ def pointers(size: int) -> Iterator[bytes]:
     return (transaction(pointer_script("many.example", _random.randbytes(32)), 0) for _ in range(1_000 * size))
 
 
-def updates(size: int) -> Iterator[bytes]:
+def updates(size: int, registrations: int = UPDATED) -> Iterator[bytes]:
     """Each registration with all its updates: every one spends the one before."""
-    for number in range(UPDATED):
+    for number in range(registrations):
         raw = registration(number)
         yield raw
         for update in range(size):
@@ -112,6 +113,7 @@ CASES: dict[str, tuple[str, Callable[[int], Iterator[bytes]]]] = {
     "cards": ("20,80", lambda size: until(size, large_card)),
     "pointers": ("2,8", pointers),
     "updates": ("4,16", updates),
+    "satoshi": ("2,8", lambda size: updates(1_000 * size, 1)),
 }
 
 
