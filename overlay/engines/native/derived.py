@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
+from functools import partial
 from hashlib import blake2b
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -27,14 +27,17 @@ from parsers.cards.money import amount_of_key
 def derived(arrays: Arrays, folder: Path | None = None) -> Arrays:
     """The derived arrays of a segment with these primary arrays; large ones are in files in the folder
     (`durable.array`). Raises OSError."""
-    return {
-        **_terms(arrays, folder),
-        **surface_arrays(arrays),
-        **value_arrays(arrays),
-        **_ranks(arrays),
-        **price_arrays(arrays),
-        "vector_inverse": inverse_lengths(arrays["vector"].reshape(-1, VECTOR)),
-    }
+    computed: Arrays = {}
+    for compute in (
+        partial(_terms, folder=folder),
+        surface_arrays,
+        partial(value_arrays, folder=folder),
+        _ranks,
+        price_arrays,
+        _inverse_lengths,
+    ):
+        computed |= {name: durable.moved(folder, values) for name, values in compute(arrays).items()}
+    return computed
 
 
 _AT_ONCE = 1 << 14
@@ -101,18 +104,21 @@ def surface_arrays(arrays: Arrays) -> Arrays:
     }
 
 
-def value_arrays(arrays: Arrays) -> Arrays:
+def value_arrays(arrays: Arrays, folder: Path | None = None) -> Arrays:
     """The derived arrays of values: one is of the group of the first that differs from it in case only, within its
-    field."""
-    folded, hashes = bytearray(), array("Q")
-    for value in strings(arrays, "values"):
-        folded += blake2b(value.casefold().encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        hashes.append(hash_of(value.partition(":")[2]))
-    order, is_first = _distinct(list(np.frombuffer(folded, np.uint64).reshape(-1, 2).T))
+    field. Large ones are in files in the folder (`durable.array`). Raises OSError."""
+    size = len(arrays["values_offsets"]) - 1
+    folded, hashes = durable.array(folder, 16 * size, np.uint8), durable.array(folder, size, np.uint64)
+    digests, numbers = folded.data, hashes.data
+    for index, value in enumerate(strings(arrays, "values")):
+        folded_case = value.casefold().encode("utf-8", "surrogatepass")
+        digests[16 * index : 16 * index + 16] = blake2b(folded_case, digest_size=16).digest()
+        numbers[index] = hash_of(value.partition(":")[2])
+    order, is_first = _distinct(list(folded.view(np.uint64).reshape(-1, 2).T))
     group, following = np.empty(len(order), np.uint32), np.full(len(order), BREAK, np.uint32)
     group[order] = order[is_first][np.cumsum(is_first) - 1]
     following[order[:-1][~is_first[1:]]] = order[1:][~is_first[1:]]
-    return {"value_group": group, "value_next": following, "value_hash": np.frombuffer(hashes, np.uint64)}
+    return {"value_group": group, "value_next": following, "value_hash": hashes}
 
 
 def _distinct(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -122,6 +128,10 @@ def _distinct(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.int64
     is_first = np.ones(len(order), np.bool_)
     is_first[1:] = np.any([np.diff(column[order]) != 0 for column in columns], axis=0)
     return order, is_first
+
+
+def _inverse_lengths(arrays: Arrays) -> Arrays:
+    return {"vector_inverse": inverse_lengths(arrays["vector"].reshape(-1, VECTOR))}
 
 
 def _ranks(arrays: Arrays) -> Arrays:

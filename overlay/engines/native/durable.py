@@ -17,7 +17,7 @@ from indexer import durable_files
 BESIDE = ".new"
 """Ends the name of a file until it is whole."""
 
-LARGE = 1 << 24
+LARGE = 1 << 20
 """Bytes from which on an array that is being computed is in a file: a merge of any size takes little memory."""
 
 
@@ -38,3 +38,12 @@ def array(folder: Path | None, length: int, dtype: npt.DTypeLike) -> npt.NDArray
     with TemporaryFile(dir=folder) as file:
         os.posix_fallocate(file.fileno(), 0, size)  # or a write to the mapping would end the process on a full disk
         return np.frombuffer(mmap.mmap(file.fileno(), size), dtype)
+
+
+def moved(folder: Path | None, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A computed array: a large one in a file, as `array` makes it. Raises OSError."""
+    if folder is None or values.nbytes < LARGE:
+        return values
+    target = array(folder, len(values), values.dtype)
+    target[:] = values
+    return target

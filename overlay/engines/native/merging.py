@@ -35,9 +35,10 @@ def merge(
     dropped. Large arrays are in files in the folder (`durable.array`). Raises OSError, and SegmentError, which names
     the array, when the arrays of a segment do not fit together."""
     parts = [_part(arrays, mask) for arrays, mask in zip(segments, masks, strict=True)]
-    merged = {"offers_offsets": _offsets([_lengths(part, "offers_offsets", part.documents) for part in parts])}
+    merged = {"offers_offsets": _offsets(parts, "offers_offsets", [part.documents for part in parts], folder)}
     for member in MEMBERS:
-        merged |= _gathered_rows(member, parts, folder) if member.is_rows else {member.name: _gathered(member, parts)}
+        gathered = _gathered_rows if member.is_rows else _gathered
+        merged |= gathered(member, parts, folder)
     for table in TABLES:
         merged |= _renumbered(table, parts, merged, folder)
     return merged
@@ -58,23 +59,20 @@ def _part(arrays: Mapping[str, Array], mask: npt.NDArray[np.bool_]) -> _MergedPa
     return _MergedPart(arrays, np.flatnonzero(mask), np.flatnonzero(of_offers))
 
 
-def _lengths(part: _MergedPart, name: str, rows: Offsets) -> Offsets:
-    return np.diff(part.arrays[name])[rows]
+def _offsets(parts: Sequence[_MergedPart], name: str, rows: Sequence[Offsets], folder: Path | None) -> Array:
+    """Offsets of these rows of all parts."""
+    lengths = (np.diff(part.arrays[name])[of_part] for part, of_part in zip(parts, rows, strict=True))
+    return durable.moved(folder, np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum())
 
 
-def _offsets(lengths: Sequence[Offsets]) -> Offsets:
-    """Offsets of the rows of all parts."""
-    return np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
-
-
-def _gathered(member: ArrayMember, parts: Sequence[_MergedPart]) -> Array:
+def _gathered(member: ArrayMember, parts: Sequence[_MergedPart], folder: Path | None) -> dict[str, Array]:
     columns = (part.arrays[member.name][part.rows(member)] for part in parts)
-    return np.concatenate([np.zeros(0, f"<{member.dtype}"), *columns])
+    return {member.name: durable.moved(folder, np.concatenate([np.zeros(0, f"<{member.dtype}"), *columns]))}
 
 
 def _gathered_rows(member: ArrayMember, parts: Sequence[_MergedPart], folder: Path | None) -> dict[str, Array]:
     name = f"{member.name}_offsets"
-    offsets = _offsets([_lengths(part, name, part.rows(member)) for part in parts])
+    offsets = _offsets(parts, name, [part.rows(member) for part in parts], folder)
     values = durable.array(folder, int(offsets[-1]), f"<{member.dtype}")
     target, end = values.view(np.uint8), 0
     for part in parts:

@@ -51,10 +51,12 @@ def merge(
     size = sum(len(table.bytes) for table in tables)
     data, merged = (durable.array(folder, size, np.uint8) for _ in range(2))
     np.concatenate([np.zeros(0, np.uint8), *(table.bytes for table in tables)], out=data)
-    shifted = [table.offsets[1:] + start for table, start in zip(tables, starts, strict=False)]
-    offsets = np.concatenate([np.zeros(1, np.int64), *shifted])
-    marks = np.concatenate([np.zeros(0, np.uint8), *used])
-    merged_offsets, numbers = np.zeros(len(marks) + 1, np.int64), np.full(len(marks), BREAK, np.uint32)
+    shifted = (table.offsets[1:] + start for table, start in zip(tables, starts, strict=False))
+    offsets, merged_offsets = (durable.array(folder, int(bounds[-1]) + 1, np.int64) for _ in range(2))
+    np.concatenate([np.zeros(1, np.int64), *shifted], out=offsets)
+    marks, numbers = np.concatenate([np.zeros(0, np.uint8), *used]), durable.array(folder, int(bounds[-1]), np.uint32)
+    merged_offsets[0] = 0
+    numbers.fill(BREAK)
     count = _merge(data, offsets, marks, bounds, merged, merged_offsets, numbers)
     table = StringTable(merged[: merged_offsets[count]], merged_offsets[: count + 1])
     return table, np.split(numbers, bounds[1:])[:-1]
