@@ -149,9 +149,9 @@ class RegistrationQueries(Queries):
     ) -> Iterator[Row]:
         """The events of a chain that moved registrations to these outpoints, and meet a condition."""
         for batch in batches(outpoints):
-            at = outpoint_values(len(batch))
-            same = (events.c.at_txid == at.c.column1) & (events.c.at_vout == at.c.column2)
-            arrivals = select(columns).join(at, same).where(events.c.chain == chain, condition)
+            pairs = outpoint_values(len(batch))
+            same = (events.c.at_txid == pairs.c.column1) & (events.c.at_vout == pairs.c.column2)
+            arrivals = select(columns).join(pairs, same).where(events.c.chain == chain, condition)
             yield from self._rows(arrivals, **outpoint_parameters(batch))
 
     def newest_events(self, chain: str, ids: Iterable[str]) -> dict[str, Event]:

@@ -85,17 +85,17 @@ def _ids_at(
     """The ids of the newest pointers at these places that are stored at a lower `events.place` than `before`."""
     ids: dict[SightingKey, str] = {}
     for batch in batches(outpoints):
-        at = outpoint_values(len(batch)).c
+        pairs = outpoint_values(len(batch)).c
         # an expression of the chain, or SQLite may read the events of the whole chain
         newest = (
             select(events.c.anchor)
-            .where(events.c.txid == at.column1, events.c.vout == at.column2, events.c.chain.concat("") == chain)
+            .where(events.c.txid == pairs.column1, events.c.vout == pairs.column2, events.c.chain.concat("") == chain)
             .where(events.c.place < before, events.c.anchor.is_not(None))
             .order_by(events.c.place.desc())
             .limit(1)
             .scalar_subquery()
         )
-        pointers = connection.execute(select(at.column1, at.column2, newest), outpoint_parameters(batch))
+        pointers = connection.execute(select(pairs.column1, pairs.column2, newest), outpoint_parameters(batch))
         ids |= {(txid, vout): id_ for txid, vout, id_ in pointers if id_ is not None}
     return ids
 
@@ -143,10 +143,10 @@ def _stored_at(
     stored: dict[SightingKey, tuple[str, bytes]] = {}
     columns = (sightings.c.txid, sightings.c.vout, sightings.c.locator, sightings.c.digest)
     for batch in batches(outpoints):
-        at = outpoint_values(len(batch))
-        same = (sightings.c.txid == at.c.column1) & (sightings.c.vout == at.c.column2)
+        pairs = outpoint_values(len(batch))
+        same = (sightings.c.txid == pairs.c.column1) & (sightings.c.vout == pairs.c.column2)
         seen = connection.execute(
-            select(*columns).join(at, same).where(sightings.c.chain == chain), outpoint_parameters(batch)
+            select(*columns).join(pairs, same).where(sightings.c.chain == chain), outpoint_parameters(batch)
         )
         stored |= {(txid, vout): (locator, digest) for txid, vout, locator, digest in seen}
     return stored
