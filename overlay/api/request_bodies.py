@@ -76,7 +76,7 @@ class WantedTransaction(Body):
 
 
 def not_a_time(error: ValueError) -> ValueError:
-    """What a validator raises for a text that is no time."""
+    """The error of a validator for a text that is not a time."""
     return PydanticCustomError("not-a-time", "{problem}", {"problem": str(error)})
 
 
