@@ -35,9 +35,8 @@ class IntegrityCheck:
 
     async def run(self) -> None:
         """Check, if it is due."""
-        if self._writer is not None and self._writer.lock.was_unclean:
-            if self._is_catching_up() and time.monotonic() < self._until:
-                return
+        is_put_off = self._is_catching_up() and time.monotonic() < self._until
+        if self._writer is not None and self._writer.lock.was_unclean and not is_put_off:
             log.warning("the program did not stop cleanly the last time: checking its database")
             await self._check()
             self._writer.lock.was_unclean = False

@@ -30,3 +30,12 @@ async def test_the_check_after_a_kill_waits_for_the_tip_but_not_for_long(
         assert report is not None
         assert report.state == integrity.OK
         assert not indexing.writer.lock.was_unclean
+
+
+async def test_an_error_that_means_damage_is_checked_at_once(tmp_path: Path) -> None:
+    file = f"{tmp_path}/a2b.db"
+    with Indexing(f"sqlite:///{file}") as indexing:
+        indexing.writer.lock.was_unclean = True
+        integrity.guard_of(file).suspected.set()
+        await IntegrityCheck(file, indexing.writer, lambda: True).run()
+        assert integrity.read(file) is not None
