@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from overlay.search import lexicon as lexicons
 from overlay.search.analysis import compounds, has_digit, words
 from overlay.search.forward import Analysed
-from overlay.search.lexicon import Lexicon, lexicon, word_hash
+from overlay.search.lexicon import ENDS, Lexicon, lexicon, word_hash
 from parsers.cards import Skill
 from tests.contracts.listed import listing
 
@@ -77,12 +77,11 @@ def test_plain_words_are_the_distinct_words_without_digits(
 
 @given(TEXTS, TEXTS)
 def test_numbers_of_another_lexicon_are_of_the_same_compounds(name: str, description: str) -> None:
-    analysed, _ = described(name, description, [], "")
-    other = Lexicon()
-    numbers = analysed.numbers(other)
-    assert [other.compounds[number] for number in numbers] == [
-        analysed._lexicon.compounds[number] for number in analysed._numbers
-    ]
+    first, other = Lexicon(), Lexicon()
+    texts = [*compounds(name), ENDS[1], *compounds(description), ENDS[1]]
+    analysed = Analysed(first, texts)
+    for lexicon_, numbers in ((first, analysed.numbers(first)), (other, analysed.numbers(other))):
+        assert [lexicon_.compounds[number] for number in numbers] == texts
 
 
 def test_a_full_lexicon_is_followed_by_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
