@@ -169,8 +169,7 @@ async def _observer(request: web.Request) -> _Observer:
             raise DocumentError("malformed", f"send {PREFIX}TOKEN, or nothing")
         mid = stated_identity(signed.authorization)
         keys = await _keys(request, mid) if mid else {}
-        token = signed.authorization.removeprefix(PREFIX)
-        verdict = verify_token(token, keys, time.time() * 1_000, audience=AUDIENCE)
+        verdict = verify_token(signed.authorization, keys, time.time() * 1_000, audience=AUDIENCE)
         if verdict.error:
             raise DocumentError(verdict.error, verdict.detail)
         payload = verdict.members["payload"]

@@ -22,6 +22,7 @@ from overlay.systems.rating.store import KeyBind, ReceiptQueries, StoredReceipt,
 from parsers.cards import AgentCard
 from parsers.cards.offers import Offer
 from parsers.claims.canonical_json import MAX_BYTES, DocumentError, jcs
+from parsers.claims.motebit.bearer_token import without_scheme
 from parsers.claims.payment import UtxoChain
 from parsers.claims.payment_proof import PaidOffer, ProvedPayment, paid_offer, read_payment
 from parsers.claims.work_receipts import WorkReceipt, bound_key, receipts_in
@@ -135,7 +136,7 @@ class ReceiptIntake:
                 key = bound_key(token, stated_key(agent), id_, now_ms)
             except DocumentError as error:
                 raise BindRefusedError(error.code, error.detail) from None
-            document = _document("bind", token.removeprefix("motebit:").encode(), now_ms)
+            document = _document("bind", without_scheme(token).encode(), now_ms)
         else:
             key = host_key(self._store, agent)
         if not key:

@@ -96,9 +96,8 @@ class Relay:
         """`caller` by this key, by default the registered one: the payload of the token."""
         if not request.authorization.startswith(PREFIX):
             raise _unauthorized("unauthorized", f"send the header Authorization: {PREFIX}TOKEN")
-        token = request.authorization.removeprefix(PREFIX)
         try:
-            payload = payload_of(token, key, _RegisteredKeys(self.agents))[0]
+            payload = payload_of(request.authorization, key, _RegisteredKeys(self.agents))[0]
             self._check(payload, audiences)
             if not check_bound(payload, request, self.now_ms()) or once:
                 self.use(payload)

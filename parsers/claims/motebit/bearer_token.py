@@ -84,11 +84,17 @@ def canonical_host(text: str) -> str:
 def stated_identity(authorization: str) -> str:
     """The `mid` of the token in a header, "" without one. Nothing is verified."""
     try:
-        payload = read(from_base64url(authorization.removeprefix(PREFIX).partition(".")[0]).data, max_bytes=MAX_BYTES)
+        payload = read(from_base64url(without_scheme(authorization).partition(".")[0]).data, max_bytes=MAX_BYTES)
     except DocumentError:
         return ""
     mid = payload.get("mid") if isinstance(payload, dict) else None
     return mid if isinstance(mid, str) else ""
+
+
+def without_scheme(token: str) -> str:
+    """A token without the scheme that it may have before it, once: what is compared with the token that is verified has
+    to be taken from its text in the same way."""
+    return token.removeprefix("Bearer ").removeprefix("motebit:")
 
 
 def payload_of(token: Any, key: bytes | None, keys: KeyRing) -> tuple[dict[str, Any], bytes]:
@@ -109,7 +115,7 @@ def _signed_payload(token: Any, key: bytes | None, keys: KeyRing) -> tuple[dict[
     DocumentError."""
     if not isinstance(token, str) or len(token) > MAX_BYTES:
         raise DocumentError("malformed", f"a token is a text of at most {MAX_BYTES:,} characters")
-    encoded, point, signature = token.removeprefix("Bearer ").removeprefix("motebit:").partition(".")
+    encoded, point, signature = without_scheme(token).partition(".")
     if not point:
         raise DocumentError("malformed", "the token has no signature after a point")
     body, is_canonical = from_base64url(encoded)

@@ -287,7 +287,7 @@ async def test_a_token_of_before_a_transfer_binds_nothing_when_it_is_repeated(re
     origin = registry.store.registrations.newest_events("demo", [alice])[alice].outpoint
     await registry.mine(registry.kit.move(origin, "bob"))
     registry.later = 5_000.0
-    for again in (token, f"motebit:{token}"):
+    for again in (token, f"motebit:{token}", f"Bearer motebit:{token}"):
         registry.intake.submit("receipt", registry.work(ALICE, BOB), listing=alice, bind=again)
         assert registry.rating(alice).score is None
     registry.bind(ALICE, alice)

@@ -10,7 +10,7 @@ import pytest
 
 from overlay.systems.relay import accounts, agent_registration, store_agents
 from overlay.systems.relay.agent_registration import KEPT_SECONDS, REGISTERED_SECONDS, AgentRegistration
-from parsers.claims.motebit.bearer_token import UNBOUND_MS, SignedRequest
+from parsers.claims.motebit.bearer_token import UNBOUND_MS, SignedRequest, stated_identity
 from tests.overlay.relay.kit import AGENTS, HOST, World, wanted_registration
 from tests.overlay.relay.test_settlement import refusal
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, NOW, Agent
@@ -41,6 +41,16 @@ def test_another_key_takes_no_identity(world: World) -> None:
     assert refusal(register, world, NEW, "0199c0de-0000-7000-8000-000000000001") == (409, "key-mismatch")
     assert refusal(register, world, EVE, "listed", pinned=NEW.key) == (409, "key-mismatch")
     assert register(world, NEW, "listed", pinned=NEW.key).motebit_id == "listed"
+
+
+@pytest.mark.parametrize("scheme", ["Bearer motebit:", "Bearer motebit:motebit:", "Bearer motebit:Bearer motebit:"])
+def test_the_identity_that_a_key_is_looked_up_for_is_that_of_the_token(world: World, scheme: str) -> None:
+    """Where no identity can be read from a header, no pinned key is looked up: the token in it must not count."""
+    token = EVE.token(jti=scheme, iat=NOW, exp=NOW + 300_000, aud="register-device", mid="listed")
+    request = world.request(f"{scheme}{token}")
+    if stated_identity(request.authorization) != "listed":
+        stated = AgentRegistration(**wanted_registration(EVE) | {"motebit_id": "listed"})
+        assert refusal(agent_registration.register, world.relay, request, stated)[0] == 401
 
 
 @pytest.mark.parametrize("mid", ["a\r\nb", "x" * 257, "x" * 3_000])
