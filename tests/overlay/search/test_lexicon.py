@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from itertools import chain
 
 import pytest
@@ -93,6 +94,32 @@ def test_a_full_lexicon_is_followed_by_an_empty_one(monkeypatch: pytest.MonkeyPa
     assert lexicon() is not former
     assert analysed.compounds == []  # no field has ended
     assert lexicon().size == 0
+
+
+class InterruptedLock:
+    """A lock after whose release another thread runs at once."""
+
+    def __init__(self, then: Callable[[], object]) -> None:
+        self._lock, self._then = threading.Lock(), [then]
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        while self._then:
+            thread = threading.Thread(target=self._then.pop())
+            thread.start()
+            thread.join()
+
+
+def test_a_compound_is_numbered_as_soon_as_the_words_of_another_thread_are_read() -> None:
+    shared = Lexicon()
+    first, numbers = shared["alpha"], list[int]()
+    shared._lock = InterruptedLock(lambda: numbers.append(shared["beta"]))  # type: ignore[assignment]
+    assert shared.plain_words([first])[0] == ["alpha"]
+    assert len(numbers) == 1
+    assert shared.plain_words(numbers)[0] == ["beta"]
 
 
 def test_threads_give_a_compound_one_number() -> None:
