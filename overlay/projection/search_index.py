@@ -87,7 +87,8 @@ class SearchIndex:
     def _reopen(self) -> None:
         live = self._versions.live()
         if live != self._version:
-            self._engine, self._version = self._module.open_engine(live, make=False), live
+            self._engine = self._module.open_engine(live, make=False, for_search=self._for_search)
+            self._version = live
 
     # -- searching
 

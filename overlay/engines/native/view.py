@@ -39,8 +39,9 @@ class NativeView:
     @classmethod
     def read(cls, folder: Path, before: NativeView, damaged: Mapping[str, str], *, for_search: bool) -> NativeView:
         """The newest commit. Segments that are in `before` are not opened again, and those in `damaged` (name to fault)
-        are left out. Unless it is read `for_search`, only the heads of files are checked. Raises FileNotFoundError when
-        another commit has replaced it meanwhile, and OSError when no more files can be read for now."""
+        are left out. Unless it is read `for_search`, it has no segments, and only the heads of their files are checked.
+        Raises FileNotFoundError when another commit has replaced it meanwhile, and OSError when no more files can be
+        read for now."""
         try:
             manifest = manifests.read(folder) or _EMPTY
         except ValueError as error:
@@ -52,9 +53,11 @@ class NativeView:
             try:
                 if entry.name in damaged:
                     raise SegmentError(damaged[entry.name])
-                segments.append(
-                    opened.get(entry) or _opened(folder, entry, files.get(entry.name), for_search=for_search)
-                )
+                if for_search:
+                    segments.append(opened.get(entry) or _opened(folder, entry, files.get(entry.name)))
+                else:
+                    SegmentFile.open(manifests.segment_path(folder, entry.name))
+                    manifests.read_deleted(folder, entry)
             except (SegmentError, OSError) as error:
                 damages.append(_damage(folder, manifest, error))
         return cls(manifest, tuple(segments), _without_folder("; ".join(damages), folder))
@@ -99,15 +102,14 @@ def _damage(folder: Path, manifest: Manifest, error: SegmentError | OSError) -> 
     raise error
 
 
-def _opened(folder: Path, entry: SegmentEntry, same: Segment | None, *, for_search: bool) -> Segment:
-    """A segment, checked if it is `for_search`; `same` has the same arrays and other tombstones."""
+def _opened(folder: Path, entry: SegmentEntry, same: Segment | None) -> Segment:
+    """A segment, checked; `same` has the same arrays and other tombstones."""
     if same is not None and same.documents == entry.documents:
         return Segment(entry, same.arrays, _live(folder, entry))
     path = manifests.segment_path(folder, entry.name)
     arrays = SegmentFile.open(path).arrays
     try:
-        if for_search:
-            check_all(arrays, entry.documents)
+        check_all(arrays, entry.documents)
     except SegmentError as error:
         raise SegmentError(f"{path} is damaged: {error}") from error
     return Segment(entry, arrays, _live(folder, entry))

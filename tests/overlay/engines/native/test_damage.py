@@ -152,6 +152,16 @@ def test_a_damaged_segment_is_named_and_left_out_and_the_others_are_searched(
     engine.close()
 
 
+def test_a_segment_that_is_not_searched_is_not_read_whatever_it_holds(folder: Path) -> None:
+    for entry in manifest.read(folder).segments:  # type: ignore[union-attr]
+        path = manifest.segment_path(folder, entry.name)
+        stored = dict(SegmentFile.open(path).arrays)
+        segment_file.write(path, stored | {"flags": stored["flags"][:-1], "surface_listed": stored["flags"][:0]})
+    state = NativeEngine(folder, make=False, for_search=False)
+    assert (state.position(), state.damage()) == (manifest.read(folder).position, "")  # type: ignore[union-attr]
+    state.close()
+
+
 def test_a_missing_segment_is_damage_and_one_replaced_meanwhile_is_not(folder: Path) -> None:
     reader = NativeEngine(folder, make=False)
     entry = damaging.largest(folder)
