@@ -41,8 +41,8 @@ def array(folder: Path | None, length: int, dtype: npt.DTypeLike) -> npt.NDArray
 
 
 def moved(folder: Path | None, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A computed array: a large one in a file, as `array` makes it. Raises OSError."""
-    if folder is None or values.nbytes < LARGE:
+    """A computed array: a large one in a file, as `array` makes it, if it is not already. Raises OSError."""
+    if folder is None or values.nbytes < LARGE or isinstance(getattr(values.base, "obj", None), mmap.mmap):
         return values
     target = array(folder, len(values), values.dtype)
     target[:] = values

@@ -82,6 +82,7 @@ def test_large_arrays_are_merged_in_files_that_nobody_sees(tmp_path: Path, monke
     primary = builder.arrays()
     assert_equal(derived(primary, tmp_path), derived(primary))
     assert isinstance(merged["item"].base.obj, mmap.mmap)
+    assert durable.moved(tmp_path, merged["item"]) is merged["item"]
     assert not list(tmp_path.iterdir())
 
 
