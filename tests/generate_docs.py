@@ -134,7 +134,8 @@ def _nested(prefix: str, parser: ArgumentParser) -> Iterator[tuple[str, Argument
 
 
 def _spelling(action: Action) -> str:
-    value = f" {action.metavar}" if action.metavar and action.nargs != 0 else ""
+    words = action.metavar if isinstance(action.metavar, tuple) else (action.metavar,)
+    value = f" {' '.join(map(str, words))}" if action.metavar and action.nargs != 0 else ""
     names = [f"{name}{value}" for name in action.option_strings] or [str(action.metavar)]
     return ", ".join(f"`{name}`".replace("|", "&#124;") for name in names)
 

@@ -56,7 +56,7 @@ class ListingNotFoundError(LookupError):
 
 
 class ListedUnderError(ListingNotFoundError):
-    """No listing has this id, but these `ids` are of the transaction or outpoint of that name."""
+    """No listing has this id, but these `ids` are of the transaction, outpoint or domain of that name."""
 
     def __init__(self, text: str, ids: Sequence[str]) -> None:
         super().__init__(f"no listing has the id {_quoted(text)}; it leads to {', '.join(ids[:_MAX_NAMED_IDS])}")

@@ -157,17 +157,18 @@ def _contract_terms(request: VerifyRequest) -> tuple[str | None, Sequence[str]]:
 
 
 def _contract_output(request: VerifyRequest) -> DocumentVerdict:
-    """A contract and an output: both in the document, or the output in the context."""
+    """A contract and an output: both in the document, or the output in the context, which then counts alone."""
     contract, output = request.document, request.context.get("output")
-    if isinstance(contract, dict) and set(contract) == {"contract", "output"}:
+    if output is None and isinstance(contract, dict) and set(contract) == {"contract", "output"}:
         contract, output = contract["contract"], contract["output"]
     return verify_contract_output(contract, output, trusted_principals(request.keys), request.now)
 
 
 def _attestation(request: VerifyRequest) -> DocumentVerdict:
-    """An attestation, and its contract if any: both in the document, or the contract in the context."""
+    """An attestation, and its contract if any: both in the document, or the contract in the context, which then counts
+    alone: who verifies names it, and not who attests."""
     attestation, contract = request.document, request.context.get("contract")
-    if isinstance(attestation, dict) and set(attestation) == {"attestation", "contract"}:
+    if contract is None and isinstance(attestation, dict) and set(attestation) == {"attestation", "contract"}:
         attestation, contract = attestation["attestation"], attestation["contract"]
     return verify_attestation(attestation, contract, trusted_principals(request.keys))
 

@@ -106,11 +106,12 @@ def _credit(store: RelayStore, motebit_id: str, satoshis: str) -> int:
     """Credit the account of a registered agent."""
     from parsers.claims.motebit.settlement import MAX_PRICE
 
-    if not (satoshis.isascii() and satoshis.isdigit()) or not 0 < int(satoshis[:20]) <= MAX_PRICE:
+    amount = int(satoshis) if satoshis.isascii() and satoshis.isdigit() and len(satoshis) <= 20 else 0
+    if not 0 < amount <= MAX_PRICE:
         raise UsageError(f"--credit takes an agent and an integer from 1 to {MAX_PRICE:,} satoshis")
     if store.agents.agent(motebit_id) is None:
         say(f"no agent {motebit_id[:200]!a} is registered")
         return 1
-    balance = store.cash.credit_by_operator(motebit_id, int(satoshis), str(uuid4()), int(time.time()))
+    balance = store.cash.credit_by_operator(motebit_id, amount, str(uuid4()), int(time.time()))
     say(f"the account of {motebit_id!a} has {balance:,} satoshis")
     return 0

@@ -293,10 +293,10 @@ def verify_receipt_sequence(sequence: Any, rules: ReceiptRules) -> DocumentVerdi
         if node.error:
             return refused(DocumentError(node.error, f"Receipt {index}: {node.detail}"), index=index)
         seen |= {node.identity}
-        bindings.add(node.binding)
+        bindings.add(binding(receipt["motebit_id"], node.key or b"", rules.keys))  # the caller's, not an entry's
     if (fault := order_fault(receipts)) is not None:
         return refused(fault[1], index=fault[0])
-    weakest = "sovereign" if "sovereign" in bindings else "pinned" if bindings else "unverified"
+    weakest = next((name for name in ("unverified", "sovereign", "pinned") if name in bindings), "unverified")
     return DocumentVerdict(integrity="verified", binding=weakest, members={"receipts": len(receipts)})
 
 

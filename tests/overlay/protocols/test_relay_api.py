@@ -256,7 +256,9 @@ def test_the_operator_credits_an_account(client: Client) -> None:
     agent, arguments = Agent(32), ["relay", "--database", client.database, "--credit"]
     assert command(*arguments, agent.id, "5000") == 1, "not registered"
     assert client.register(agent, capabilities=[], pricing=[]).status_code == 200
-    assert [command(*arguments, agent.id, amount) for amount in ("0", "-1", "1.5", "x", "9" * 30)] == [2] * 5
+    assert [
+        command(*arguments, agent.id, amount) for amount in ("0", "-1", "1.5", "x", "9" * 30, f"{1:020}{10**18}")
+    ] == [2] * 6
     assert [command(*arguments, agent.id, "5000"), command(*arguments, agent.id, "1")] == [0, 0]
     assert client.submit(agent, ALICE).status_code == 201
     shown = client.balance(agent)

@@ -152,6 +152,10 @@ def test_an_attestation_may_come_with_its_contract() -> None:
     assert verdict("attestation", {"attestation": signed, "contract": contract()})["verified"]
     assert verdict("attestation", {"attestation": signed, "contract": contract(maxBudgetMicrocents=0)})["error"]
     assert verdict("attestation", signed, context={"contract": contract()})["verified"]
+    pair = {"attestation": signed, "contract": contract()}
+    assert verdict("attestation", pair, context={"contract": contract(maxBudgetMicrocents=0)})["error"] == "malformed"
+    pair = {"contract": contract(), "output": {"ids": []}}
+    assert verdict("contract-output", pair, context={"output": {}})["error"] == "malformed", "which one counts is open"
 
 
 def test_a_token_may_come_with_its_scheme() -> None:
