@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,8 @@ from parsers.cards.rate_table import amount_bounds
 
 _MOST = 2**63 - 1
 _FEW = 16
-"""Documents with other facts, for each candidate, from which the facts of each candidate are read instead."""
+"""Documents with other facts, for each candidate, from which the facts of each candidate are read instead, unless to
+compare these takes more steps."""
 _NONE = np.empty(0, np.uint8)
 
 
@@ -28,21 +29,21 @@ def admitted(segment: Segment, query: Query, scratch: Scratch) -> Bytes:
     mask, a = segment.plain if plain else segment.live, segment.arrays
     groups = [segment.numbers("facts", group) for group in (*(() if plain else selection(query)), *required(query))]
     sized = sorted(((_size(a["fact_offsets"], facts), facts) for facts in groups), key=itemgetter(0))
+    used = 0
     for index, (size, facts) in enumerate(sized):
         if index and size > _FEW * sized[0][0]:
-            kernels.keep(
-                mask, _with_facts(segment, sized[0][1]), a["document_facts_offsets"], a["document_facts"], facts
-            )
-            continue
-        chosen = scratch.masks[index % 2]
-        kernels.admit(mask, chosen, a["fact_offsets"], a["fact_documents"], facts)
-        mask = chosen
+            candidates, offsets = _with_facts(segment, sized[0][1]), a["document_facts_offsets"]
+            if size >= _size(offsets, candidates) * len(facts):
+                kernels.keep(mask, candidates, offsets, a["document_facts"], facts)
+                continue
+        kernels.admit(mask, scratch.masks[used], a["fact_offsets"], a["fact_documents"], facts)
+        mask, used = scratch.masks[used], 1 - used
     return _narrowed(segment, query, scratch, mask)
 
 
-def _size(offsets: Ints, facts: Ints) -> int:
-    """The number of documents with each of some facts, in all."""
-    return int((offsets[facts + 1] - offsets[facts]).sum())
+def _size(offsets: Ints, rows: npt.NDArray[Any]) -> int:
+    """The number of values of some rows, such as that of the documents with some facts."""
+    return int((offsets[rows + 1] - offsets[rows]).sum())
 
 
 def _with_facts(segment: Segment, facts: Ints) -> npt.NDArray[np.uint32]:

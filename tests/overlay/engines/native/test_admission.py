@@ -1,0 +1,51 @@
+"""The facts of a filter are read of the candidates of another one only where these have fewer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from overlay.engines.native import search_kernels as kernels
+from overlay.engines.native.admission import admitted
+from overlay.engines.native.builder import SegmentBuilder
+from overlay.engines.native.derived import derived
+from overlay.engines.native.manifest import SegmentEntry
+from overlay.engines.native.segment import Segment
+from overlay.search.query import Query
+from tests.contracts.listed import listing
+
+DOCUMENTS = 400
+OWN = tuple(f"own {number}" for number in range(DOCUMENTS))
+
+
+@pytest.fixture(scope="module")
+def segment() -> Segment:
+    """Each document has a tag of its own and one that all have, and the first one many others."""
+    builder, many = SegmentBuilder(), tuple(map(str, range(200)))
+    for number, tag in enumerate(OWN):
+        tags = (tag, "common", *(() if number else many))
+        builder.add(listing(f"{number}", tags=tags, owner="bob" if number else "alice"))
+    primary = builder.arrays()
+    live = np.ones(DOCUMENTS, np.uint8)
+    return Segment(SegmentEntry("s", DOCUMENTS, False, "", 0), primary | derived(primary), live)
+
+
+@pytest.mark.parametrize(("tags", "is_by_candidate"), [(("common",), True), (OWN, False)])
+def test_facts_of_candidates_are_compared_where_that_is_less_than_to_read_all_documents_with_them(
+    segment: Segment, monkeypatch: pytest.MonkeyPatch, tags: tuple[str, ...], is_by_candidate: bool
+) -> None:
+    compared: list[tuple[int, int]] = []
+    keep = kernels.keep
+
+    def counted(mask: Any, candidates: Any, offsets: Any, rows: Any, facts: Any) -> None:
+        of_facts = np.diff(segment.arrays["fact_offsets"])[facts]
+        compared.append((int((offsets[candidates + 1] - offsets[candidates]).sum()) * len(facts), int(of_facts.sum())))
+        keep(mask, candidates, offsets, rows, facts)
+
+    monkeypatch.setattr(kernels, "keep", counted)
+    query = Query(tags=tags, owners=("alice",), statuses=())
+    assert np.flatnonzero(admitted(segment, query, segment.take_scratch())).tolist() == [0]
+    assert len(compared) == 1 + is_by_candidate  # with the current documents
+    assert all(of_candidates <= of_documents for of_candidates, of_documents in compared)
