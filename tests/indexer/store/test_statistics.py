@@ -12,19 +12,25 @@ from sqlalchemy import Connection
 from sqlalchemy.event import listen
 
 from indexer.state_hash import update_state_hash
-from indexer.store import Store, connect
+from indexer.store import Store, block_writer, connect
 from tests.chainkit import ChainKit, agent
+from tests.facts import says
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
+from tests.pointer_facts import card, points
 
-OF_A_WHOLE_CHAIN = re.compile(r"(SCAN|SEARCH) (events|proofs|blocks|pending|submissions)( USING .*\(chain=\?\).*)?")
+OF_A_WHOLE_CHAIN = re.compile(
+    r"(SCAN|SEARCH) (events|proofs|blocks|pending|submissions|sightings|changes)"
+    r"( USING .*\(chain=\?( AND place<\?)?\).*)?"
+)
 STATEMENTS_OF_A_WHOLE_CHAIN = (
     "SELECT events.at_txid, events.at_vout",  # the outpoints to watch, at the start
     "max(blocks.height)", "min(blocks.height)", "ORDER BY blocks.height DESC", "min(events.height)",
     "count(*)",  # of status, from indexes
     "FROM pending WHERE pending.chain = ? ORDER BY pending.place",  # a mempool is bounded
     "DELETE FROM pending WHERE pending.chain = ?",
-    "events.kind = ? ORDER BY events.place LIMIT", "events.kind = ? LIMIT",  # a partial index
+    # a partial index
+    "events.kind = ? ORDER BY events.place LIMIT", "events.kind = ? LIMIT", "events.kind = ? AND events.place < ? ",
 )  # fmt: skip
 """The beginnings, or parts, of what reads a whole chain on purpose or one end of an index."""
 
@@ -38,7 +44,7 @@ class Plans:
         listen(store.engine, "before_cursor_execute", self._explain)
 
     def _explain(self, connection: Connection, _cursor: Any, text: str, values: Any, _context: Any, many: bool) -> None:
-        if not text.startswith(("SELECT", "UPDATE", "DELETE")):
+        if not text.startswith(("SELECT", "UPDATE", "DELETE", "WITH")):
             return
         self.number += 1
         cursor = connection.connection.cursor()
@@ -82,6 +88,19 @@ async def test_blocks_and_a_reorganisation_are_stored_without_reading_the_chain(
         assert plans.whole_chains == []
 
 
+def test_pointers_are_replaced_and_rolled_back_without_reading_the_chain(url: str) -> None:
+    with Indexing(url) as indexing:
+        store, writer = indexing.store, indexing.writer
+        block_writer.append(writer, "demo", [says("0", points("a.example", card("A"), "account"))])
+        plans = Plans(store)
+        block_writer.append(writer, "demo", [says("1", points("b.example", card("B"), "account"))])
+        assert len(store.pointers.anchors(["a.example", "b.example"])) == 1
+        block_writer.forget(writer, "demo", 0)
+        assert store.pointers.anchors(["a.example", "b.example"]).keys() == {"a.example"}
+        assert plans.number > 10
+        assert plans.whole_chains == []
+
+
 async def test_what_names_transactions_or_registrations_reads_only_those(indexing: Indexing) -> None:
     await indexing.catch_up()
     store, plans = indexing.store, Plans(indexing.store)
@@ -94,6 +113,7 @@ async def test_what_names_transactions_or_registrations_reads_only_those(indexin
         assert store.proofs.stored(txids) == {txid}
     (outpoint,) = {past.event.outpoint for past in store.history.of(id_) if past.event.outpoint}
     assert store.registrations.at_outpoints("demo", [outpoint]).keys() == {outpoint}
+    assert store.registrations.departed("demo", [outpoint]) == set()
     assert len(store.history.arrivals(outpoint)) == 1
     assert len(store.history.of_transaction(txid)) == 1
     assert store.pending.new_ids() == []
