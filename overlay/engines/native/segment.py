@@ -21,6 +21,9 @@ from overlay.search.ranker import Forwards
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
+MOST_TERMS = 1 << 16
+"""Terms of which a segment remembers the numbers, and one question more."""
+
 FIELDS = tuple(sorted(FACET_FIELDS.values()))
 """The fields of values, in the order of these."""
 
@@ -97,13 +100,16 @@ class Segment:
         return find(table_, [text.encode("utf-8", "surrogatepass") for text in texts])
 
     def term_numbers(self, terms: Sequence[str]) -> list[int]:
-        """The number of each term, negative for one that is not there. Those that are there are looked up once."""
+        """The number of each term, negative for one that is not there. Those that are there are looked up once, until
+        they are too many."""
         numbers = self._term_numbers
         others = [term for term in terms if term not in numbers]
         if not others:
             return [numbers[term] for term in terms]
         new = dict(zip(others, self.positions("terms", others).tolist(), strict=True))
-        numbers.update({term: number for term, number in new.items() if number >= 0})  # so that it is bounded
+        if len(numbers) >= MOST_TERMS:
+            self._term_numbers = {}  # other threads read the former
+        self._term_numbers.update({term: number for term, number in new.items() if number >= 0})
         return [new[term] if term in new else numbers[term] for term in terms]
 
     def numbers(self, table: str, texts: Iterable[str]) -> Ints:

@@ -1,4 +1,5 @@
-"""The facts of a filter are read of the candidates of another one only where these have fewer."""
+"""What a query reads of a segment, and what the segment remembers of it, is bounded: the facts of a filter are read of
+the candidates of another one only where these have fewer."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from overlay.engines.native import search_kernels as kernels
+from overlay.engines.native import segment as segments
 from overlay.engines.native.admission import admitted
 from overlay.engines.native.builder import SegmentBuilder
 from overlay.engines.native.derived import derived
@@ -49,3 +51,17 @@ def test_facts_of_candidates_are_compared_where_that_is_less_than_to_read_all_do
     assert np.flatnonzero(admitted(segment, query, segment.take_scratch())).tolist() == [0]
     assert len(compared) == 1 + is_by_candidate  # with the current documents
     assert all(of_candidates <= of_documents for of_candidates, of_documents in compared)
+
+
+def test_a_segment_remembers_the_numbers_of_few_terms(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "MOST_TERMS", 3)
+    terms = ["own", "common", "no", *map(str, range(9))]
+    numbers = segment.positions("terms", terms).tolist()
+    for _ in range(2):
+        assert [segment.term_numbers([term])[0] for term in terms] == numbers
+        assert segment.term_numbers(terms) == numbers
+    assert segment.term_numbers(["common", "own"]) == [numbers[1], numbers[0]]
+    assert len(segment._term_numbers) <= 3 + len(terms)
+    for term in terms:
+        segment.term_numbers([term])
+    assert len(segment._term_numbers) <= 3
