@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache
 from importlib import import_module
+from itertools import chain, repeat
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -42,19 +43,30 @@ def batches(items: Iterable[_T]) -> Iterator[list[_T]]:
         yield values[start : start + BATCH]
 
 
-@lru_cache(maxsize=8)  # full batches are the most; composing one takes milliseconds
 def outpoint_values(count: int) -> CTE:
     """So many outpoints, bound by `outpoint_parameters`, as rows of `column1` (txid) and `column2` (vout) to join with:
     of a transaction with any number of outputs, or an account with any number of events, only what is at these is
     read."""
+    return _outpoint_values(_padded(count))
+
+
+def _padded(count: int) -> int:
+    """The rows for so many outpoints: the others are null. An engine keeps each statement that it has run, 450 rows in
+    a megabyte, so there must be few lengths."""
+    return min(1 << (count - 1).bit_length(), BATCH)
+
+
+@cache  # composing one takes milliseconds
+def _outpoint_values(count: int) -> CTE:
     names = ", ".join(f"(:txid{number}, :vout{number})" for number in range(count))
     return text(f"VALUES {names}").columns(column("column1", LargeBinary), column("column2", BigInteger)).cte()
 
 
-def outpoint_parameters(outpoints: Sequence[tuple[bytes, int]]) -> dict[str, bytes | int]:
+def outpoint_parameters(outpoints: Sequence[tuple[bytes, int]]) -> dict[str, bytes | int | None]:
     """The values of `outpoint_values`."""
-    values: dict[str, bytes | int] = {}
-    for number, (txid, vout) in enumerate(outpoints):
+    padding = repeat((None, None), _padded(len(outpoints)) - len(outpoints))
+    values: dict[str, bytes | int | None] = {}
+    for number, (txid, vout) in enumerate(chain(outpoints, padding)):
         values[f"txid{number}"], values[f"vout{number}"] = txid, vout
     return values
 

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.event import listen
 
 from indexer.fetcher.fetch_loop import FetchLoop
 from indexer.store import Store, Writer, block_writer, connect, state_hashes, visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.card_signatures import SignatureVerdict, SignedCard
+from indexer.store.queries import BATCH
 from tests.facts import CARD, born, moved, outpoint_of, says
 from tests.pointer_facts import card, points
 from tests.steps import statements_of, steps_of
@@ -151,6 +153,17 @@ def test_a_registration_at_an_output_is_read_without_the_others_of_its_transacti
     check_growth(store, mint, lambda: store.registrations.at_outpoints("demo", wanted))
     assert store.registrations.at_outpoints("demo", wanted).keys() == set(wanted)
     assert store.registrations.departed("demo", wanted) == set()
+
+
+def test_any_number_of_outpoints_is_read_by_statements_of_few_lengths(store: Store, writer: Writer) -> None:
+    """A long statement takes a megabyte of memory, which the engine keeps to run it again."""
+    block_writer.append(writer, "demo", [says("0", born("a", height=0))])
+    texts: set[str] = set()
+    listen(store.engine, "before_cursor_execute", lambda *args: texts.add(args[2]))
+    outpoints = [outpoint_of("a", number) for number in range(BATCH)]
+    for count in range(1, BATCH + 1, 7):
+        assert store.registrations.at_outpoints("demo", outpoints[:count]).keys() == {outpoint_of("a")}
+    assert len(texts) <= 10
 
 
 def test_where_a_registration_is_is_read_without_where_it_was(store: Store, writer: Writer) -> None:
