@@ -178,5 +178,8 @@ class Queries:
 
     def _stream(self, statement: Select[Any], rows_at_once: int) -> Iterator[Row]:
         """All rows, fetched `rows_at_once` at a time."""
-        with self._engine.connect().execution_options(yield_per=rows_at_once) as connection:
-            yield from connection.execute(statement).mappings()
+        with (
+            self._engine.connect().execution_options(yield_per=rows_at_once) as connection,
+            connection.execute(statement) as result,  # closes its cursor, also where the reader has enough
+        ):
+            yield from result.mappings()

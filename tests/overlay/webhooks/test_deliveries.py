@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -351,4 +353,18 @@ async def test_a_thousand_due_deliveries_to_one_domain_do_not_hide_another(tmp_p
     await loop.settle()
     assert "other.example" not in dict(stored.due(2_000))
     assert len(list(stored.due(2_000))) == 1_100 - PER_DOMAIN
+    engine.dispose()
+
+
+def test_a_look_for_what_is_due_that_has_enough_closes_its_cursor(database_url: str) -> None:
+    engine = connect(database_url)
+    usual = {"client": "c", "url": "https://a.example/", "search": "q=a", "base": "", "secret_sha256": b""}
+    rows = [row_of(StoredWebhook(id=f"{number}", **usual, created_at=1, next_at=number)) for number in range(100)]
+    with writing(engine) as connection:
+        connection.execute(insert(subscriptions), rows)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with closing(StoredWebhooks(engine).due(2_000)) as due:
+            assert next(due) == ("0", "https://a.example/")
+    assert [str(warning.message) for warning in warned if warning.category is ResourceWarning] == []
     engine.dispose()
