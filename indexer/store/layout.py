@@ -63,9 +63,11 @@ def connect(url: str, *, importing: bool = False, replica: bool = False) -> Engi
     name = engine.url.render_as_string()
     try:
         with engine.begin() as connection:
-            if not replica:
-                _prepare(engine, connection)
+            is_changed = not replica and _prepare(engine, connection)
             _check(connection, importing=importing, replica=replica)
+        if is_changed:
+            with engine.begin() as connection:
+                migrations.drop_superseded(connection)
     except DamagedDatabaseError:
         engine.dispose()
         raise
@@ -81,10 +83,10 @@ def connect(url: str, *, importing: bool = False, replica: bool = False) -> Engi
     return engine
 
 
-def _prepare(engine: Engine, connection: Connection) -> None:
-    """Create or migrate the tables: all or nothing, one process at a time."""
+def _prepare(engine: Engine, connection: Connection) -> bool:
+    """Create or migrate the tables: all or nothing, one process at a time. Returns whether that was needed."""
     if _version(connection) == SCHEMA and _is_complete(connection):
-        return
+        return False
     if engine.dialect.name == "sqlite":
         # the driver itself begins no transaction for CREATE
         connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -103,6 +105,7 @@ def _prepare(engine: Engine, connection: Connection) -> None:
     if version is None:
         rows = [{"key": "schema", "value": SCHEMA}, {"key": "epoch", "value": uuid.uuid4().hex}]
         connection.execute(insert(meta), rows)
+    return True
 
 
 def _is_complete(connection: Connection) -> bool:

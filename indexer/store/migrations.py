@@ -35,10 +35,15 @@ def create_missing(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         prepare_for_postgresql()
     metadata.create_all(connection)
-    for name in SUPERSEDED:
-        connection.exec_driver_sql(f"DROP INDEX IF EXISTS {name}")
     for index in missing_indexes(connection):
         index.create(connection)
+
+
+def drop_superseded(connection: Connection) -> None:
+    """Drop the indexes of which others do the work, in a transaction after that of `create_missing`: PostgreSQL locks
+    readers out of the table until it ends, also those of a replica."""
+    for name in SUPERSEDED:
+        connection.exec_driver_sql(f"DROP INDEX IF EXISTS {name}")
 
 
 def missing_indexes(connection: Connection) -> list[Index]:

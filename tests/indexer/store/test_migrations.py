@@ -198,6 +198,27 @@ def test_an_index_that_a_database_of_this_schema_lacks_is_created(empty_database
     engine.dispose()
 
 
+def test_readers_are_not_locked_out_while_indexes_are_created_in_place_of_others(empty_database_url: str) -> None:
+    connect(empty_database_url).dispose()
+    engine = create_engine(empty_database_url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP INDEX events_by_output")
+        connection.exec_driver_sql("CREATE INDEX events_by_tx ON events (txid)")
+    if engine.dialect.name == "postgresql":
+        with engine.connect() as connection:
+            migrations.create_missing(connection)
+            locks = "SELECT mode FROM pg_locks WHERE relation = 'events'::regclass AND pid = pg_backend_pid()"
+            modes = connection.exec_driver_sql(locks).scalars().all()
+            assert "ShareLock" in modes
+            assert "AccessExclusiveLock" not in modes
+            connection.rollback()
+    connect(empty_database_url).dispose()
+    names = {index["name"] for index in inspect(engine).get_indexes("events")}
+    assert "events_by_output" in names
+    assert "events_by_tx" not in names
+    engine.dispose()
+
+
 def test_its_outbox_goes_on_and_more_can_be_written(old: str) -> None:
     engine = connect(old)
     store = Store(engine)
