@@ -27,7 +27,7 @@ SHAPES = {
     },
     "/agent/": {"error", "status", "code"},
     "/api/v1/": {"error", "status", "code"},
-    "/mrp/registry/": {"mrp_version", "error", "message", "retryable", "details"},
+    "/mrp/registry/": {"mrp_version", "error", "message", "retryable", "retry_after_ms", "details"},
     "/search": {"errorCode", "message"},
     "/explore": {"errorCode", "message"},
     "/lookup": {"status", "message", "requestId", "code"},
