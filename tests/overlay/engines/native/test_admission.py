@@ -3,6 +3,7 @@ the candidates of another one only where these have fewer."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from overlay.engines.native.builder import SegmentBuilder
 from overlay.engines.native.derived import derived
 from overlay.engines.native.manifest import SegmentEntry
 from overlay.engines.native.segment import Segment
+from overlay.engines.native.tables import StringTable
 from overlay.search.query import Query
 from tests.contracts.listed import listing
 
@@ -61,7 +63,22 @@ def test_a_segment_remembers_the_numbers_of_few_terms(segment: Segment, monkeypa
         assert [segment.term_numbers([term])[0] for term in terms] == numbers
         assert segment.term_numbers(terms) == numbers
     assert segment.term_numbers(["common", "own"]) == [numbers[1], numbers[0]]
-    assert len(segment._term_numbers) <= 3 + len(terms)
-    for term in terms:
+
+
+def test_terms_are_looked_up_again_once_too_many_are_remembered(
+    segment: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[bytes] = []
+    find = segments.find
+
+    def noted(table: StringTable, strings: Sequence[bytes]) -> Any:
+        looked_up.extend(strings)
+        return find(table, strings)
+
+    monkeypatch.setattr(segments, "find", noted)
+    monkeypatch.setattr(segments, "MOST_TERMS", 0)
+    segment.term_numbers(["no"])  # which is not there: it forgets all others
+    monkeypatch.setattr(segments, "MOST_TERMS", 3)
+    for term in ("0", "1", "2", "0", "1", "own", "0"):
         segment.term_numbers([term])
-    assert len(segment._term_numbers) <= 3
+    assert looked_up[1:] == [b"0", b"1", b"2", b"own", b"0"]
