@@ -34,6 +34,7 @@ _STATES_AT_ONCE, _EVENTS_AT_ONCE, _OUTPOINTS_AT_ONCE = 5_000, 5_000, 10_000
 _U32 = Struct("<I")
 
 
+@cache  # an alias is made of hundreds of objects in cycles, and a block needs one for each batch of outpoints
 def is_newest(chain: str) -> ColumnElement[bool]:
     """That an event is the newest of its registration on a chain."""
     later = events.alias()
