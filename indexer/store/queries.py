@@ -71,6 +71,16 @@ def outpoint_parameters(outpoints: Sequence[tuple[bytes, int]]) -> dict[str, byt
     return values
 
 
+def rows_at(
+    connection: Connection, statement: Select[Any], txid: Any, vout: Any, outpoints: Iterable[tuple[bytes, int]]
+) -> Iterator[Row]:
+    """The rows of a statement in which two columns are one of these outpoints, however many those are."""
+    for batch in batches(outpoints):
+        pairs = outpoint_values(len(batch))
+        joined = statement.join(pairs, (txid == pairs.c.column1) & (vout == pairs.c.column2))
+        yield from connection.execute(joined, outpoint_parameters(batch)).mappings()
+
+
 def rows_in(connection: Connection, statement: Select[Any], column: Any, values: Iterable[Any]) -> Iterator[Row]:
     """The rows of a statement in which a column has one of these values, however many those are."""
     for batch in batches(values):

@@ -18,14 +18,13 @@ from sqlalchemy import (
     func,
     literal,
     select,
-    true,
     tuple_,
     union_all,
 )
 
 from indexer.model import Event, RegistrationState
 from indexer.store import rows
-from indexer.store.queries import Queries, Row, batches, outpoint_parameters, outpoint_values
+from indexer.store.queries import Queries, Row, batches, rows_at
 from indexer.store.schema import IS_NOT_LIVE, events
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind
@@ -124,7 +123,7 @@ class RegistrationQueries(Queries):
     def at_outpoints(self, chain: str, outpoints: Iterable[Outpoint]) -> dict[Outpoint, list[RegistrationState]]:
         """The states of the registrations of a chain that are at these outpoints now."""
         states: dict[Outpoint, list[RegistrationState]] = defaultdict(list)
-        for row in self._arrivals(chain, set(outpoints), events, is_newest(chain)):
+        for row in self._arrivals(select(events).where(is_newest(chain)), chain, set(outpoints)):
             if (state := rows.state(row)) is not None:
                 states[Outpoint(row["at_txid"], row["at_vout"])].append(state)
         return dict(states)
@@ -141,19 +140,15 @@ class RegistrationQueries(Queries):
 
     def departed(self, chain: str, outpoints: Iterable[Outpoint]) -> set[Outpoint]:
         """Those of these outpoints at which registrations of a chain were and are no longer."""
-        arrivals = self._arrivals(chain, set(outpoints), events, true())
+        arrivals = self._arrivals(select(events.c.at_txid, events.c.at_vout), chain, set(outpoints))
         occupied_once = {Outpoint(row["at_txid"], row["at_vout"]) for row in arrivals}
         return occupied_once - self.at_outpoints(chain, occupied_once).keys()
 
-    def _arrivals(
-        self, chain: str, outpoints: set[Outpoint], columns: Any, condition: ColumnElement[bool]
-    ) -> Iterator[Row]:
-        """The events of a chain that moved registrations to these outpoints, and meet a condition."""
-        for batch in batches(outpoints):
-            pairs = outpoint_values(len(batch))
-            same = (events.c.at_txid == pairs.c.column1) & (events.c.at_vout == pairs.c.column2)
-            arrivals = select(columns).join(pairs, same).where(events.c.chain == chain, condition)
-            yield from self._rows(arrivals, **outpoint_parameters(batch))
+    def _arrivals(self, statement: Select[Any], chain: str, outpoints: set[Outpoint]) -> Iterator[Row]:
+        """The rows of a statement that are of events of a chain which moved registrations to these outpoints."""
+        of_chain = statement.where(events.c.chain == chain)
+        with self._engine.connect() as connection:
+            yield from rows_at(connection, of_chain, events.c.at_txid, events.c.at_vout, outpoints)
 
     def newest_events(self, chain: str, ids: Iterable[str]) -> dict[str, Event]:
         """The newest event about each of these ids, of its registration or of an anchor; unknown ids are left out."""

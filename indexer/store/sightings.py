@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from indexer.model import BlockFacts, Event
 from indexer.store.pointer_queries import SAME_POINTER
-from indexer.store.queries import batches, insert_new, outpoint_parameters, outpoint_values, upsert
+from indexer.store.queries import batches, insert_new, outpoint_parameters, outpoint_values, rows_at, upsert
 from indexer.store.rows import event_position
 from indexer.store.schema import events, locators, sightings
 
@@ -140,16 +140,9 @@ def _stored_at(
     connection: Connection, chain: str, outpoints: Collection[SightingKey]
 ) -> dict[SightingKey, tuple[str, bytes]]:
     """The locators and digests of the sightings at these places."""
-    stored: dict[SightingKey, tuple[str, bytes]] = {}
-    columns = (sightings.c.txid, sightings.c.vout, sightings.c.locator, sightings.c.digest)
-    for batch in batches(outpoints):
-        pairs = outpoint_values(len(batch))
-        same = (sightings.c.txid == pairs.c.column1) & (sightings.c.vout == pairs.c.column2)
-        seen = connection.execute(
-            select(*columns).join(pairs, same).where(sightings.c.chain == chain), outpoint_parameters(batch)
-        )
-        stored |= {(txid, vout): (locator, digest) for txid, vout, locator, digest in seen}
-    return stored
+    of_chain = select(sightings).where(sightings.c.chain == chain)
+    seen = rows_at(connection, of_chain, sightings.c.txid, sightings.c.vout, outpoints)
+    return {(row["txid"], row["vout"]): (row["locator"], row["digest"]) for row in seen}
 
 
 def stop_unnamed(connection: Connection, names: Iterable[str]) -> None:
