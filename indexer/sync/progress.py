@@ -37,6 +37,11 @@ class SyncProgress:
     caught: int = 0
 
     @property
+    def is_catching_up(self) -> bool:
+        """Whether the chain is about to be read, or is being read up to its tip."""
+        return self.state in ("starting", "catching-up")
+
+    @property
     def lag(self) -> int | None:
         """The blocks that the source has and the store has not; None while the source's height is not known."""
         if self.tip is None:

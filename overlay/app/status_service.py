@@ -133,8 +133,8 @@ class StatusService:
         return {name: progress.height for name, progress in self.progress.items() if progress.height is not None}
 
     def is_catching_up(self) -> bool:
-        """Whether a chain is about to be read, or being read up to its tip."""
-        return any(progress.state in ("starting", "catching-up") for progress in self.progress.values())
+        """Whether a chain is about to be read, or is being read up to its tip."""
+        return any(progress.is_catching_up for progress in self.progress.values())
 
     def is_behind(self) -> bool:
         """Whether a chain catches up, or searches do not answer for its newest stored block yet."""
@@ -193,7 +193,7 @@ class StatusService:
         if not self.progress:
             return "no chain is indexed yet"
         for progress in self.progress.values():
-            if progress.state in ("starting", "catching-up"):
+            if progress.is_catching_up:
                 indexed = (
                     "no block is indexed yet" if progress.height is None else f"block {progress.height:,} is indexed"
                 )
@@ -318,7 +318,7 @@ class StatusService:
             return wait
         for progress in list(self.progress.values()):
             tip = (progress.height, progress.hash)
-            if progress.state not in ("starting", "catching-up") and self._hashed_tips.get(progress.name) != tip:
+            if not progress.is_catching_up and self._hashed_tips.get(progress.name) != tip:
                 started = time.monotonic()
                 await asyncio.to_thread(self.update_state_hash, progress.name)
                 self._hashed_tips[progress.name] = tip
