@@ -137,15 +137,16 @@ def result(relay: Relay, request: SignedRequest, worker: str, id_: str) -> dict[
 
 def judged_receipt(relay: Relay, agent: RelayAgent, document: bytes) -> dict[str, Any]:
     """Whether a document is a valid receipt of an agent, and the code and sentence of its fault."""
+    rules = ReceiptRules(keys={agent.motebit_id: agent.public_key}, now=relay.now_ms())
     try:
         receipt = read(document)
+        verdict = verify_receipt(receipt, rules)
+        if verdict.error:
+            raise DocumentError(verdict.error, verdict.detail)
+        if not is_same_identity(receipt["motebit_id"], agent.motebit_id):
+            raise DocumentError("wrong-worker", "the receipt is that of another agent")
     except DocumentError as error:
         return {"valid": False, "reason": error.code, "detail": error.detail}
-    verdict = verify_receipt(receipt, ReceiptRules(keys={agent.motebit_id: agent.public_key}, now=relay.now_ms()))
-    if verdict.error:
-        return {"valid": False, "reason": verdict.error, "detail": verdict.detail}
-    if not is_same_identity(receipt["motebit_id"], agent.motebit_id):
-        return {"valid": False, "reason": "wrong-worker", "detail": "the receipt is that of another agent"}
     return {"valid": True}
 
 
