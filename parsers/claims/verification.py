@@ -156,20 +156,24 @@ def _contract_terms(request: VerifyRequest) -> tuple[str | None, Sequence[str]]:
     return contract["id"], contract["constraints"]["requiredCapabilities"]
 
 
+def _pair(request: VerifyRequest, name: str, other: str) -> tuple[Any, Any]:
+    """A document and what belongs to it: both in the document as members of these names, or the other in the context,
+    which then counts alone: who verifies names it, and not who signed."""
+    document, of_context = request.document, request.context.get(other)
+    if of_context is None and isinstance(document, dict) and set(document) == {name, other}:
+        return document[name], document[other]
+    return document, of_context
+
+
 def _contract_output(request: VerifyRequest) -> DocumentVerdict:
-    """A contract and an output: both in the document, or the output in the context, which then counts alone."""
-    contract, output = request.document, request.context.get("output")
-    if output is None and isinstance(contract, dict) and set(contract) == {"contract", "output"}:
-        contract, output = contract["contract"], contract["output"]
+    """A contract and an output."""
+    contract, output = _pair(request, "contract", "output")
     return verify_contract_output(contract, output, trusted_principals(request.keys), request.now)
 
 
 def _attestation(request: VerifyRequest) -> DocumentVerdict:
-    """An attestation, and its contract if any: both in the document, or the contract in the context, which then counts
-    alone: who verifies names it, and not who attests."""
-    attestation, contract = request.document, request.context.get("contract")
-    if contract is None and isinstance(attestation, dict) and set(attestation) == {"attestation", "contract"}:
-        attestation, contract = attestation["attestation"], attestation["contract"]
+    """An attestation, and its contract if any."""
+    attestation, contract = _pair(request, "attestation", "contract")
     return verify_attestation(attestation, contract, trusted_principals(request.keys))
 
 
