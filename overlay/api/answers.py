@@ -21,6 +21,7 @@ SERVICES: web.AppKey[AppServices] = web.AppKey("services", AppServices)
 PROCESS: web.AppKey[ProcessInfo] = web.AppKey("watched", ProcessInfo)
 OPENAPI: web.AppKey[dict[str, Any]] = web.AppKey("openapi", dict)
 JSON_TYPE = "application/json; charset=utf-8"
+MARKDOWN = "text/markdown"
 REVALIDATE = "public, max-age=0, must-revalidate"
 BODY_SHA256: web.RequestKey[str] = web.RequestKey("SHA-256 of the body", str)
 """What a client signed the body to be (hex), which `body` compares."""
@@ -98,6 +99,13 @@ def conditional(value: bytes, cache: str = REVALIDATE) -> web.Response:
     """JSON with a weak entity tag of its bytes; the middleware answers 304 where the client has it."""
     etag = weak_etag(blake2b(value, digest_size=16).digest())
     return json_bytes(value, headers={hdrs.ETAG: etag, hdrs.CACHE_CONTROL: cache})
+
+
+def markdown(text: str) -> web.Response:
+    """Markdown with a weak entity tag, as `conditional`."""
+    answer = conditional(text.encode())
+    answer.content_type, answer.charset = MARKDOWN, "utf-8"
+    return answer
 
 
 async def body(request: web.Request, limit: int) -> bytes:

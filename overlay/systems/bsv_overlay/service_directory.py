@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from overlay.answers.schema_parts import record
-from overlay.api.answers import SERVICES, conditional
+from overlay.api.answers import MARKDOWN, SERVICES, conditional, markdown
 from overlay.api.parameters import parameter, table
 from overlay.api.problems import bad_request
 from overlay.api.routes import Handler, Route
@@ -18,7 +18,6 @@ from overlay.systems.bsv_overlay.host_tokens import unnamed_reason
 from overlay.systems.bsv_overlay.service_names import LOOKUPS, SHIP, SLAP, TOPICS, OverlayService, by_name, names
 from overlay.text.compact_json import encode
 
-_MARKDOWN = "text/markdown"
 _TEXT = {"type": "string"}
 
 
@@ -62,9 +61,7 @@ def _documentation(request: web.Request, services: tuple[OverlayService, ...], n
         detail = f"{named} is {shown(name)}: one of {every}" if name else f"{named} is missing: one of {every}"
         raise bad_request("unknown-service" if name else "missing", detail, named)
     note = "".join(f"\nThis server {text}.\n" for text in _note(request, service).values())
-    answer = conditional((service.documentation + note).encode())
-    answer.content_type, answer.charset = _MARKDOWN, "utf-8"
-    return answer
+    return markdown(service.documentation + note)
 
 
 _list = partial(express_route, answer="OverlayServices", conditional=True)
@@ -72,7 +69,7 @@ _list = partial(express_route, answer="OverlayServices", conditional=True)
 
 def _documentation_route(path: str, handler: Handler, name: str, services: tuple[OverlayService, ...]) -> Route:
     named = table(parameter(name, "The service's name.", required=True, enum=names(services)))
-    return express_route(path, handler, None, media=(_MARKDOWN,), parameters=named, conditional=True)
+    return express_route(path, handler, None, media=(MARKDOWN,), parameters=named, conditional=True)
 
 
 ROUTES = (

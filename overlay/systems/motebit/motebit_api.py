@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from overlay.api import values
-from overlay.api.answers import SERVICES, conditional, json_answer
+from overlay.api.answers import MARKDOWN, SERVICES, conditional, json_answer, markdown
 from overlay.api.base_url import base_url
 from overlay.api.identity_key import IdentityKey
 from overlay.api.parameters import MAX_LIMIT, parameter, read_query, table
@@ -104,10 +104,7 @@ async def metadata(request: web.Request) -> web.Response:
 
 async def identity_file(request: web.Request) -> web.Response:
     """The identity of this registry, signed with its key, as hosts of agents serve theirs."""
-    text = agent_rows.identity_file(_identity(request), request.app[SERVICES].site.public_url)
-    answer = conditional(text.encode())
-    answer.content_type, answer.charset = _MARKDOWN, "utf-8"
-    return answer
+    return markdown(agent_rows.identity_file(_identity(request), request.app[SERVICES].site.public_url))
 
 
 def _identity(request: web.Request) -> IdentityKey:
@@ -129,7 +126,6 @@ def error_response(_request: web.Request, problem: ProblemError, _request_id: st
     return json_answer({"error": problem.detail, "status": problem.status}, status=problem.status, headers=headers)
 
 
-_MARKDOWN = "text/markdown"
 _OBJECT = {"type": "object"}
 _TEXT = {"type": "string"}
 _AGENT = {"required": ["motebit_id", "endpoint_url", "capabilities", "public_key", "identity", "listing"], **_OBJECT}
@@ -154,7 +150,7 @@ API = SystemApi(
             limit="costly",
         ),
         _route("/.well-known/motebit.json", metadata, "MotebitRelay", errors=(404,)),
-        _route("/.well-known/motebit.md", identity_file, None, media=(_MARKDOWN,), errors=(404,)),
+        _route("/.well-known/motebit.md", identity_file, None, media=(MARKDOWN,), errors=(404,)),
     ),
     schemas={
         "MotebitCandidates": {
