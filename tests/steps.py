@@ -14,22 +14,12 @@ AT_ONCE = 1
 
 
 @contextmanager
-def counting(engine: Engine) -> Iterator[Callable[[], int]]:
-    """Count the instructions of all statements of an engine; the number until now."""
-    steps = 0
-
-    def step() -> None:
-        nonlocal steps
-        steps += AT_ONCE
-
-    def before(connection: Any, *_: Any) -> None:
-        connection.connection.driver_connection.set_progress_handler(step, AT_ONCE)
-
-    listen(engine, "before_cursor_execute", before)
+def _before_statements(engine: Engine, act: Callable[..., None]) -> Iterator[None]:
+    listen(engine, "before_cursor_execute", act)
     try:
-        yield lambda: steps
+        yield
     finally:
-        remove(engine, "before_cursor_execute", before)
+        remove(engine, "before_cursor_execute", act)
 
 
 def statements_of(engine: Engine, act: Callable[[], object]) -> int:
@@ -39,16 +29,33 @@ def statements_of(engine: Engine, act: Callable[[], object]) -> int:
     def before(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         statements.append(statement)
 
-    listen(engine, "before_cursor_execute", before)
-    try:
+    with _before_statements(engine, before):
         act()
-        return len(statements)
-    finally:
-        remove(engine, "before_cursor_execute", before)
+    return len(statements)
 
 
 def steps_of(engine: Engine, act: Callable[[], object]) -> int:
     """The instructions that a call takes."""
-    with counting(engine) as steps:
+    steps = 0
+
+    def step() -> None:
+        nonlocal steps
+        steps += AT_ONCE
+
+    def before(connection: Any, *_: Any) -> None:
+        connection.connection.driver_connection.set_progress_handler(step, AT_ONCE)
+
+    with _before_statements(engine, before):
         act()
-        return steps()
+    return steps
+
+
+def check_growth(engine: Engine, fill: Callable[[range], object], act: Callable[[], object], few: int) -> None:
+    """A call takes hardly longer beside twice as many unrelated rows as beside few: less than a step more for each.
+    `fill` adds those with some numbers."""
+    act()  # composes its statements, and adds what is the first of its kind
+    steps = []
+    for some in (range(few), range(few, 2 * few)):
+        fill(some)
+        steps.append(steps_of(engine, act))
+    assert steps[1] - steps[0] < few, f"{steps[0]:,} and then {steps[1]:,} steps"

@@ -29,8 +29,8 @@ from overlay.systems.relay.store_tasks import RelayTasks, SubmittedTask, relay_t
 from overlay.systems.webhooks.store import StoredWebhook, StoredWebhooks, subscriptions
 from parsers.bitcoin.tx import Outpoint
 from parsers.claims.motebit.settlement import RelayTask, RelayTaskState
+from tests import steps
 from tests.facts import name
-from tests.steps import steps_of
 
 FEW, MANY = 200, 400
 NOW = 1_000
@@ -45,13 +45,12 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 def check_growth(engine: Engine, table: Table, row: Callable[[int], dict[str, Any]], act: Callable[[], object]) -> None:
     """A method takes hardly longer beside many rows of a table than beside few."""
-    act()  # composes its statements, and adds what is the first of its kind
-    steps = []
-    for first, last in ((0, FEW), (FEW, MANY)):
+
+    def fill(some: range) -> None:
         with writing(engine) as connection:
-            connection.execute(insert(table), list(map(row, range(first, last))))
-        steps.append(steps_of(engine, act))
-    assert steps[1] - steps[0] < MANY - FEW, f"{steps[0]:,} and then {steps[1]:,} steps"
+            connection.execute(insert(table), list(map(row, some)))
+
+    steps.check_growth(engine, fill, act, FEW)
 
 
 def test_the_first_due_deliveries_are_read_without_the_others(engine: Engine) -> None:

@@ -4,7 +4,7 @@ SQLite more for each."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,41 +14,28 @@ import pytest
 from sqlalchemy.event import listen
 
 from indexer.fetcher.fetch_loop import FetchLoop
-from indexer.store import Store, Writer, block_writer, connect, state_hashes, visits
+from indexer.store import Store, Writer, block_writer, state_hashes, visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.card_signatures import SignatureVerdict, SignedCard
 from indexer.store.queries import BATCH
+from tests import steps
+from tests.databases import prepare_sqlite
 from tests.facts import CARD, born, moved, outpoint_of, says
 from tests.pointer_facts import card, points
-from tests.steps import statements_of, steps_of
 
 FEW, MANY = 40, 80
 OFFERED = card("Offered")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(connect(f"sqlite:///{tmp_path}/a2b.db"))
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def writer(store: Store) -> Iterator[Writer]:
-    writer = Writer(store.engine)
-    yield writer
-    writer.close()
+def database_url(tmp_path: Path) -> str:
+    """SQLite only, of which the steps are counted."""
+    return prepare_sqlite(f"sqlite:///{tmp_path}/a2b.db")
 
 
 def check_growth(store: Store, fill: Callable[[int], object], act: Callable[[], object]) -> None:
-    """A method takes hardly longer beside many unrelated rows than beside few; `fill` adds those with a number."""
-    act()  # what is the first of its kind
-    steps = []
-    for some in (range(FEW), range(FEW, MANY)):
-        for number in some:
-            fill(number)
-        steps.append(steps_of(store.engine, act))
-    assert steps[1] - steps[0] < MANY - FEW, f"{steps[0]:,} and then {steps[1]:,} steps"
+    """A method takes hardly longer beside many unrelated rows than beside few; `fill` adds the one with a number."""
+    steps.check_growth(store.engine, lambda some: list(map(fill, some)), act, FEW)
 
 
 def test_a_pointer_of_an_account_is_stored_without_reading_its_earlier_ones(store: Store, writer: Writer) -> None:
@@ -76,7 +63,7 @@ def test_a_transaction_with_many_pointers_is_read_once_for_all_of_them(store: St
         chain = f"chain{count}"
         pointers = [points(f"{chain}.example", OFFERED, chain, position, vout=position) for position in range(count)]
         block_writer.append(writer, chain, [says("0", *pointers, chain=chain)])
-        return steps_of(store.engine, lambda: store.pointers.anchors([f"{chain}.example"]))
+        return steps.steps_of(store.engine, lambda: store.pointers.anchors([f"{chain}.example"]))
 
     few, many = of_one_transaction(FEW), of_one_transaction(MANY)
     assert many < 2.1 * few
@@ -201,5 +188,5 @@ def test_a_key_set_that_is_not_served_runs_as_many_statements_for_any_number_of_
     for count in (FEW, MANY):
         verify(count)
         call = partial(visits.fail_key_set, writer, "https://keys.example/", "fetch-missing", 3)
-        statements.append(statements_of(store.engine, call))
+        statements.append(steps.statements_of(store.engine, call))
     assert statements[0] == statements[1]

@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from sqlalchemy.event import listen, remove
 
 from overlay.listings import lookup
 from overlay.listings.repository import ListingRepository
@@ -24,6 +23,7 @@ from tests.local_http import local_http
 from tests.overlay.protocols.official_oracle import issues
 from tests.overlay.protocols.test_server_json import schema
 from tests.overlay.protocols.vectors import api_page, recorded, send
+from tests.steps import statements_of
 
 __all__ = ["empty"]
 
@@ -227,19 +227,11 @@ async def test_a_page_of_servers_is_read_in_as_many_statements_as_two(empty: Pat
         assert (len(ids), block.height) == (8, 2)
 
         def statements(some: list[str]) -> int:
-            count = 0
-
-            def add(*_: object) -> None:
-                nonlocal count
-                count += 1
-
-            listen(indexing.store.engine, "before_cursor_execute", add)
-            try:
+            def read() -> None:
                 rows = [row for of_one in wanted_versions(repository, some, ServerQuery()) for row in of_one]
-            finally:
-                remove(indexing.store.engine, "before_cursor_execute", add)
-            assert len(rows) == len(some)
-            return count
+                assert len(rows) == len(some)
+
+            return statements_of(indexing.store.engine, read)
 
         assert statements(ids) <= 10  # chains are remembered from now on
         assert statements(ids) == statements(ids[:2])
