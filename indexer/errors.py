@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+PROGRAM_ERRORS = (
+    ArithmeticError, AssertionError, AttributeError, BufferError, ConnectionError, EOFError, LookupError,
+    RuntimeError, TimeoutError, TypeError, ValueError,
+)  # fmt: skip
+"""What a stranger's answer may provoke where the program has a mistake; neither database nor disk nor memory raise
+it."""
+
 
 class SourceError(Exception):
     """A source that cannot be used as configured; the message gives the fault and its remedy."""
@@ -9,6 +16,23 @@ class SourceError(Exception):
 
 class SourceUnavailableError(SourceError):
     """A source that cannot answer at present; the request may be tried again."""
+
+
+class SourceRefusalError(SourceUnavailableError):
+    """A source that refuses a request, or answers as no source does: it is asked again, less and less often."""
+
+
+class OtherNetworkError(SourceRefusalError):
+    """A source that follows another network than the configured or stored one: for an hour it may be a mistake."""
+
+
+class FailedBlockError(Exception):
+    """A block that could not be read or stored though source, database, disk and memory work; the message names it. Its
+    chain waits below it."""
+
+
+class StoppedError(SourceError):
+    """What a source has repeated for an hour and is not believed: an operator decides, or it says otherwise."""
 
 
 class RefusedTransactionError(Exception):

@@ -17,11 +17,17 @@ from parsers.reasons import Reason
 UNCONFIRMED = 2**31 - 1
 """The height of unconfirmed events: above every other."""
 
+LATEST_TIME = 253_402_300_799
+"""The last second of the year 9999, in seconds since 1970: a later time of a source is refused, as dates end there."""
+
 RULES = 2
 """The number of the rules by which this program reads blocks, stored with a chain when its reading begins: raised with
 every change of what registers. Chains that were read before there was a number have 1."""
 
-SCHEMA = "6"
+EVM = "eip155:"
+"""How the CAIP-2 ids of networks begin of which logs are read: each block twice."""
+
+SCHEMA = "7"
 """The version of the tables of a database."""
 
 LOGO_BYTES = 1_300
@@ -184,12 +190,20 @@ Proofs = dict[bytes, Proof] | SpilledPairs[bytes, Proof]
 """Proofs of transactions by txid."""
 
 
+class BlockLogs(NamedTuple):
+    """The logs of one contract in a block: how many, and the SHA-256 over their contents and positions."""
+
+    total: int
+    digest: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class BlockFacts:
     """The facts of one block: its events in order, the card bodies that they name by SHA-256, and the proofs of their
     transactions by txid, on disk where the block is large. `coinbase` proves the witnesses of these on chains with
     envelopes in witnesses. `parents` are earlier raw transactions by txid; their output values determined where a
-    satoshi moved."""
+    satoshi moved. `logs` is what a chain of logs read, to be compared when it is read a second time; `source` is the
+    number of the source that delivered the block, in configured order from 1."""
 
     ref: BlockRef
     events: tuple[Event, ...] | Spill[Event]
@@ -197,6 +211,8 @@ class BlockFacts:
     proofs: Proofs = field(default_factory=dict)
     coinbase: CoinbaseProof | None = None
     parents: dict[bytes, bytes] = field(default_factory=dict)
+    source: int = 1
+    logs: BlockLogs | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

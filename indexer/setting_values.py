@@ -105,8 +105,8 @@ def chain_urls(_name: str, text: str) -> tuple[ChainUrl, ...]:
         if ChainUrl(name, url) in chains:
             raise SettingsError(f"chains holds {masked(word)!a} twice: another source has another URL")
         chains.append(ChainUrl(name, url))
-    if not chains:
-        raise SettingsError("chains is empty: write name=URL, or leave it out to follow the packaged sample blocks")
+    if text and not chains:
+        raise SettingsError("chains is empty: write name=URL, or leave it out")
     return tuple(chains)
 
 
@@ -119,7 +119,7 @@ def starts(text: str, chains: tuple[ChainUrl, ...]) -> dict[str, str]:
         if not _HEIGHT.fullmatch(height) or (name and name not in names):
             raise SettingsError(
                 f"from_height holds {word[:60]!a}: write a height of at most nine digits, or NAME=HEIGHT, "
-                f"NAME one of {', '.join(sorted(names))}"
+                f"NAME one of {', '.join(sorted(names)) or 'the configured chains'}"
             )
         heights |= dict.fromkeys([name] if name else names, height)
     return heights
@@ -239,6 +239,17 @@ def host_table(name: str, text: str) -> str:
         except ValueError as error:
             raise SettingsError(f"{name}: {error}") from None
     return text
+
+
+HTTPS_ALONE, ENDPOINT_PORTS = "443", "443 1024-65535"
+
+
+def fetch_ports(name: str, text: str) -> str:
+    """`HTTPS_ALONE` or `ENDPOINT_PORTS`."""
+    words = " ".join(text.split())
+    if words not in (HTTPS_ALONE, ENDPOINT_PORTS):
+        raise SettingsError(f"{name} is {text[:60]!a}: write {HTTPS_ALONE} or {ENDPOINT_PORTS}")
+    return words
 
 
 def certificates(name: str, text: str) -> str:

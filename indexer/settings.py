@@ -6,7 +6,6 @@ Standard library only: commands that only query the index start without pydantic
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -23,7 +22,9 @@ __all__ = ["KEYS", "NOT_SETTINGS", "PREFIX", "Settings", "SettingsError", "sampl
 
 PREFIX = "A2B_"
 
-log = logging.getLogger(__name__)
+DATA, DEMO_DATA = "a2b-data", "a2b-demo"
+"""The folders of database and index, relative to the working directory, where none is named: of configured chains, and
+of the packaged one."""
 
 NOT_SETTINGS = frozenset({"A2B_KEY", "A2B_DCT_KEY", "A2B_ARC_TOKEN", "A2B_TEST_SHARED", "A2B_REQUIRE_ALL"})
 """Variables of the commands that publish and of the test suite, which may be set when a command runs."""
@@ -34,15 +35,6 @@ _GATEWAY = "the part of the URL before /ipfs/, such as http://127.0.0.1:8080 or 
 
 def _as_it_is(_name: str, text: str) -> str:
     return text
-
-
-def _index_url(_name: str, text: str) -> str:
-    """The URL of an index; that of an engine of earlier releases with a warning, as one of the present default."""
-    scheme, colon, location = text.partition(":")
-    if scheme != "tantivy":
-        return text
-    log.warning("the search index tantivy:%s is read as native:%s, and rebuilt there", location, location)
-    return f"native{colon}{location}"
 
 
 def _words(_name: str, text: str) -> str:
@@ -56,17 +48,17 @@ def _setting(parse: Callable[[str, str], Any] = _as_it_is, default: str = "", *,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The configuration of this process. `sample`: no chains were configured, and the packaged sample blocks are used.
-    A name that is repeated in `chains` has several sources. Paths are as configured, relative to the working
+    """The configuration of this process. `sample`: no chains are configured, and the packaged sample blocks are used. A
+    name that is repeated in `chains` has several sources. Paths are as configured, relative to the working
     directory."""
 
-    data: Path = _setting(read.folder, "a2b-data")
+    data: Path = _setting(read.folder, DATA)
     """Folder of the database and the index, unless they are elsewhere."""
     database: str = _setting()
     """Where facts are kept: sqlite:///PATH or postgresql+psycopg://user@host/name."""
     database_read: str = _setting()
     """A replica of the database (PostgreSQL) that processes which only serve read from."""
-    search: str = _setting(_index_url)
+    search: str = _setting()
     """The search index: native:PATH, whoosh:PATH or opensearch:https://USER:PASSWORD@HOST:9200/NAME."""
     chains: tuple[ChainUrl, ...] = _setting(read.chain_urls)
     """What to follow: name=URL, several separated by spaces; a name repeated has several sources."""
@@ -89,6 +81,8 @@ class Settings:
     """Addresses or networks of proxies that may set X-Forwarded-For, separated by spaces."""
     fetch_resolve: str = _setting(read.host_table)
     """Hosts that are fetched from elsewhere: host:port=ip:port, several separated by spaces."""
+    fetch_ports: str = _setting(read.fetch_ports, read.ENDPOINT_PORTS)
+    """The ports that hosts are fetched from: 443; those from 1024 up for MCP endpoints of Motebit agents alone."""
     fetch_ca_file: str = _setting(read.certificates)
     """A PEM file of authorities that fetched hosts may be certified by, beside the world's."""
     ipfs_gateway: str = _setting(partial(read.base_url, form=_GATEWAY))
@@ -117,8 +111,6 @@ class Settings:
     """Where deposits to that ledger are paid: TICKER:ADDRESS; by default, none are taken."""
     systems: str = _setting(_words, "all")
     """The systems to serve, separated by spaces, or off; by default, all."""
-    doors: str = _setting(_words)
-    """The former name of `systems`: the foreign protocols to serve, or off; payments, rating and delegateos stay on."""
     delegation_roots: tuple[str, ...] = _setting(read.principals)
     """Principals (base64url) that may issue capability tokens, separated by spaces."""
     gasp_peers: tuple[str, ...] = _setting(read.base_urls)
@@ -131,14 +123,26 @@ class Settings:
 
     @classmethod
     def load(
-        cls, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None, file: Path | None = None
+        cls,
+        flags: Mapping[str, Any] | None = None,
+        environ: Mapping[str, str] | None = None,
+        file: Path | None = None,
+        *,
+        data: str = DATA,
+        demo: bool = False,
     ) -> Settings:
         """Settings from `flags` (None counts as unset), then `environ`, then the TOML `file`, then defaults.
 
-        Raises SettingsError for anything unknown or malformed in any of them.
+        `data` is the folder where none is named. Without configured chains there are none; with `demo`, the packaged
+        sample blocks, in `DEMO_DATA`. Raises SettingsError for anything unknown or malformed in any of them.
         """
         explicit = {name: value for name, value in (flags or {}).items() if value not in (None, "")}
-        return _build({**_from_file(file), **_from_environment(environ or {}), **explicit})
+        values = {**_from_file(file), **_from_environment(environ or {}), **explicit}
+        is_sample = demo and "chains" not in values
+        if is_sample:
+            blocks = f"demo=files:{quote(str(sample_blocks()))}?chain=bsv&network=regtest"
+            values = {"data": DEMO_DATA, **values, "chains": blocks}
+        return _build({"data": data, **values}, is_sample=is_sample)
 
     def sources(self) -> dict[str, tuple[str, ...]]:
         """The URLs of each chain's sources by its name, both in configured order."""
@@ -200,16 +204,15 @@ def _refuse(shown: str, name: str, spelled: Any) -> NoReturn:
     raise SettingsError(f"{shown} is not a setting; {hint}")
 
 
-def _build(values: Mapping[str, Any]) -> Settings:
+def _build(values: Mapping[str, Any], *, is_sample: bool) -> Settings:
     for name, value in values.items():
         if any(ord(letter) < 32 or ord(letter) == 127 for letter in str(value)) and name != "chains":
             shown = ascii(masked(str(value))) if _SETTINGS[name].repr else "***"
             raise SettingsError(f"{name} holds a control character: {shown}")
-    data = Path(str(values.get("data", _SETTINGS["data"].metadata["default"])))
+    data = Path(str(values["data"]))
     texts = {
-        "database": f"sqlite:///{data / 'a2b.db'}",
+        "database": f"sqlite:///{str(data / 'a2b.db').replace('%', '%25')}",
         "search": f"native:{data / 'index'}",
-        "chains": f"demo=files:{quote(str(sample_blocks()))}?chain=bsv&network=regtest",
         **values,
     }
     parsed = {
@@ -218,4 +221,4 @@ def _build(values: Mapping[str, Any]) -> Settings:
     }
     heights, token = read.starts(parsed["from_height"], parsed["chains"]), parsed["junglebus_token"]
     parsed["chains"] = tuple(chain.with_token(token).starting(heights.get(chain.name)) for chain in parsed["chains"])
-    return Settings(**parsed, sample="chains" not in values)
+    return Settings(**parsed, sample=is_sample)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from indexer.headers.networks import is_complete_from
-from indexer.model import OUTDATED, RULES, RegistrationState
+from indexer.model import OUTDATED, RULES, BlockRef, RegistrationState
 from indexer.store import Store, Writer, state_hashes
 from indexer.store.state_hashes import StateHash, line
 from indexer.store.state_hashes import digest as digest_of_lines
@@ -36,6 +36,13 @@ def is_whole(store: Store, chain: str) -> bool:
     return not (store.is_partial(chain) or starts_late(store, chain) or outdated(store, chain))
 
 
+def hashed_block(store: Store, chain: str) -> BlockRef | None:
+    """The block of the newest state hash of a chain: its newest one; of a chain that is read twice, the newest one up
+    to which it was, None before the first."""
+    twice = store.read_twice(chain)
+    return store.blocks.newest(chain) if twice is None else store.blocks.below(chain, twice + 1)
+
+
 def is_defined(store: Store, chain: str, height: int) -> bool:
     """Whether the state hash of a chain at a height can be known: no update up to it is undecided (law 3), and the
     chain is whole."""
@@ -48,20 +55,26 @@ def state_hash(store: Store, chain: str, height: int) -> str | None:
     return digest(store.registrations.states(chain, height)) if is_defined(store, chain, height) else None
 
 
+def computed_state_hash(store: Store, chain: str, height: int) -> StateHash:
+    """The state hash after the block at `height` with that of its pointers, computed from all that is stored."""
+    text = state_hash(store, chain, height)
+    return StateHash(height, text, store.state_hashes.pointers(chain, height) if text is not None else None)
+
+
 def stored_state_hash(store: Store, chain: str) -> StateHash | None:
-    """The newest stored state hash of a chain; its digest is None where that of the newest block is not defined. None
+    """The newest stored state hash of a chain; its digest is None where that of `hashed_block` is not defined. None
     without any."""
-    newest = store.blocks.newest(chain)
+    newest, hashed = store.blocks.newest(chain), hashed_block(store, chain)
     if newest is None:
         return None
-    if not is_defined(store, chain, newest.height):
-        return StateHash(newest.height, None)
+    if hashed is None or not is_defined(store, chain, hashed.height):
+        return StateHash((hashed or newest).height, None)
     return store.state_hashes.newest(chain)
 
 
 def update_state_hash(store: Store, writer: Writer, chain: str) -> StateHash | None:
-    """Store the state hash after the newest block of a chain where it is defined; return as `stored_state_hash`."""
-    newest = store.blocks.newest(chain)
-    if newest is not None and is_defined(store, chain, newest.height):
+    """Store the state hash after `hashed_block` where it is defined; return as `stored_state_hash`."""
+    hashed = hashed_block(store, chain)
+    if hashed is not None and is_defined(store, chain, hashed.height):
         state_hashes.update(writer, chain)
     return stored_state_hash(store, chain)

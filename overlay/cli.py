@@ -17,7 +17,9 @@ from overlay.commands import (
     backup,
     check,
     diagnose,
+    forget,
     index_copy,
+    migrate,
     mirror,
     publish,
     rebuild,
@@ -67,6 +69,10 @@ EXIT_CODES = {
 up."""
 
 
+_FILES = ("file", "token")
+"""Arguments that name files."""
+
+
 class _Version(Action):
     """`--version`, looked up only when it is requested."""
 
@@ -89,7 +95,8 @@ def parser() -> ArgumentParser:
     root.add_argument("--version", action=_Version, nargs=0, help="show the version, commit and formats, and exit")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
-        run, search, show, verify, diagnose, check, publish, status, rebuild, index_copy, snapshot, backup, mirror,
+        run, search, show, verify, diagnose, check, publish, status, rebuild, index_copy, snapshot, backup, migrate,
+        forget, mirror,
     ):  # fmt: skip
         command.add(commands)
     for system in installed():
@@ -101,6 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (default: the process') and exit with its code."""
     survive_any_encoding()
     args = parser().parse_args(_by_names(list(sys.argv[1:] if arguments is None else arguments)))
+    if (text := _no_text(args)) is not None:
+        complain(f"{os.fsencode(text)!r} is not UTF-8")
+        raise SystemExit(2)
     try:
         code: int = args.run(args)
         sys.stdout.flush()
@@ -124,10 +134,25 @@ def _by_names(arguments: list[str]) -> list[str]:
     return [" ".join(arguments[:2]), *arguments[2:]] if arguments[:2] == ["motebit", "sign"] else arguments
 
 
+def _no_text(args: Namespace) -> str | None:
+    """The first argument that is not UTF-8 and is not the name of a file, which may be of any bytes."""
+    texts = [value for name, value in vars(args).items() if name not in _FILES]
+    texts += [item for value in texts if isinstance(value, list) for item in value]
+    return next((text for text in texts if isinstance(text, str) and not _is_utf8(text)), None)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _names_no_file(args: Namespace, error: Exception) -> bool:
     """Whether an argument that is a file, or `@` and a file, names one that is not there, or a folder."""
     options = vars(args).items()
-    named = [value for name, value in options if isinstance(value, Path) or name in ("file", "token")]
+    named = [value for name, value in options if isinstance(value, Path) or name in _FILES]
     named += [value[1:] for _, value in options if isinstance(value, str) and value.startswith("@")]
     return isinstance(error, (FileNotFoundError, IsADirectoryError)) and str(error.filename) in map(str, named)
 

@@ -8,15 +8,10 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-ALWAYS = ("payments", "rating", "delegateos")
-"""The systems that are served unless the setting `systems` leaves them out."""
-
-PROTOCOLS = (
-    "a2a", "ard", "bsv_overlay", "feeds", "mcp", "mcp_registry", "motebit", "mrp", "relay", "webhooks", "x402",
+NAMES = (
+    "payments", "rating", "delegateos", "a2a", "ard", "bsv_overlay", "feeds", "mcp", "mcp_registry", "motebit", "mrp",
+    "relay", "webhooks", "x402",
 )  # fmt: skip
-"""The others, which the former setting `doors` names."""
-
-NAMES = (*ALWAYS, *PROTOCOLS)
 """Every system, in the order in which they are opened."""
 
 SETTINGS = {
@@ -35,7 +30,9 @@ class System:
     `tables` declares its tables (`indexer.store.schema`), each of `commands` has a function `add`, and both `jobs`, run
     by a server, and `indexing`, run by the process that writes facts, a function `jobs` that gives periodic jobs.
     `visits` has a function `host_checks` that gives the checks of hosts that the fetch loop runs, and `facts` a
-    constant `FACTS` (`overlay.listings.system_facts`). `signs`: it signs with this server's identity key."""
+    constant `FACTS` (`overlay.listings.system_facts`). `forgetting` has a function `forget_chain`, which removes what
+    belongs to a chain from its tables (`indexer.store.forgetting.Forget`). `signs`: it signs with this server's
+    identity key."""
 
     name: str
     api: str
@@ -44,6 +41,7 @@ class System:
     indexing: str = ""
     visits: str = ""
     facts: str = ""
+    forgetting: str = ""
     commands: tuple[str, ...] = ()
     signs: bool = False
 

@@ -1,9 +1,10 @@
-"""Hosts that mean another machine to each reader: loopback and link-local ones. Pure: names are not resolved."""
+"""Hosts that mean another machine to each reader: loopback, link-local and private ones. Pure: names are not
+resolved."""
 
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from unicodedata import normalize
 from urllib.parse import unquote, urlsplit
 
@@ -12,6 +13,8 @@ _SPECIAL = re.compile(r"(?:https?|wss?|ftp):/*", re.IGNORECASE)
 _OCTAL = re.compile(r"0[0-7]+")
 _MARKUP = re.compile(r"""[ <>"\\`]""")
 _NAMES = (".localhost", ".local", ".localdomain")
+_PRIVATE = tuple(map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")))
+"""The networks of RFC 1918, RFC 6598 and RFC 4193."""
 
 
 def shared_url(url: str) -> str:
@@ -22,30 +25,56 @@ def shared_url(url: str) -> str:
 
 def is_local_url(url: str) -> bool:
     """Whether a URL is on the reader's own machine or link."""
-    try:
-        host = urlsplit(_SPECIAL.sub("//", url, count=1) if _SPECIAL.match(url) else url).hostname
-    except ValueError:
-        return False
-    return host is not None and is_local_host(unquote(host))
+    return is_local_host(_host(url))
+
+
+def is_private_url(url: str) -> bool:
+    """Whether a URL is on the reader's own machine, link or network: local, in a private network, or a name under
+    `.internal`."""
+    return is_private_host(_host(url))
 
 
 def is_local_host(host: str) -> bool:
     """Whether a host (a name, or an address in any form that `inet_aton` takes) is loopback, link-local or 0.0.0.0."""
-    name = normalize("NFKC", host).replace("。", ".").lower().rstrip(".")
-    if f".{name}".endswith(_NAMES):
+    name = _name(host)
+    return f".{name}".endswith(_NAMES) or _is_local(_address(name))
+
+
+def is_private_host(host: str) -> bool:
+    """Whether a host is local, in a private network, or a name under `.internal`."""
+    name = _name(host)
+    if f".{name}".endswith((*_NAMES, ".internal")):
         return True
     address = _address(name)
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
+    return _is_local(address) or (address is not None and any(address in network for network in _PRIVATE))
+
+
+def _host(url: str) -> str:
+    """The host of a URL, "" without one."""
+    try:
+        host = urlsplit(_SPECIAL.sub("//", url, count=1) if _SPECIAL.match(url) else url).hostname
+    except ValueError:
+        return ""
+    return unquote(host or "")
+
+
+def _name(host: str) -> str:
+    return normalize("NFKC", host).replace("。", ".").lower().rstrip(".")
+
+
+def _is_local(address: IPv4Address | IPv6Address | None) -> bool:
     return address is not None and (address.is_loopback or address.is_link_local or address.is_unspecified)
 
 
 def _address(name: str) -> IPv4Address | IPv6Address | None:
-    """An address; clients read `127.1`, `0x7f000001` and `2130706433` as IPv4, too."""
+    """An address; clients read `127.1`, `0x7f000001` and `2130706433` as IPv4, too. One that carries an IPv4 address is
+    that."""
     try:
-        return ip_address(name)
+        address = ip_address(name)
     except ValueError:
         pass
+    else:
+        return getattr(address, "ipv4_mapped", None) or address
     try:
         *heads, last = (int(part, 8 if _OCTAL.fullmatch(part) else 0) for part in name.split("."))
     except ValueError:

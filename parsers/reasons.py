@@ -86,22 +86,36 @@ SENTENCES: dict[str, str] = {
     "skill-id": "a skill without an id is ignored",
     "skill-repeated": "two skills have the id {}",
     "motebit-claim": "the Motebit identity that the card states is ignored: {}",
+    "key-changed": "the host of the agent serves another Motebit key since {}, and the key that it published first did "
+    "not sign it",
     "url-form": "not an absolute URL: {}",
     "url-local": "a URL that leads to the caller's own machine or network: {}",
-    "inactive": "the registration file says that the agent is not active",
+    "inactive": "the card says that it is not active",
     "entry-unnamed": "the registration file does not name the registry entry {}",
-    "env-secret": "a value looks like a live secret, and an inscription is public for ever: {}",
+    "secret": "it holds what looks like a live secret, and what is inscribed is public for ever: {}",
+    # what is dangerous to use: patterns that say where to look, and prove nothing
+    "hidden-text": "a text holds what a reader does not see, and a model or a terminal does: {}",
+    "instructs-model": "a text is addressed to the model that reads it, and not to a person: {}",
+    "pipe-to-shell": "the command runs what it fetches, or what it hides",
+    "privileged": "the command takes rights of the administrator, or those of a container over its host",
+    "mounts-root": "the command gives a container the whole machine, or the socket that commands its containers",
+    "lookalike-package": "the package is named like a well-known one, and is another one: {}",
+    "unpinned": "the newest version of the package is run, whatever it will be: {}",
+    "shell-characters": "a shell would take characters of the command otherwise than as written",
+    "runs-commands": "a tool says that it runs commands on your machine: {}",
     "env-value": "values of env are read as descriptions, and this one looks like a value: {}",
     # what is wrong with a card that was fetched (law 10)
     "drifted": "where the card was fetched something else is served since {}; this is still the one that was verified",
     # what is wrong with the chain that a listing is on
     "card-signature": "the card's signature is not verified: {}",
     "headers-unproved": "merge-mined headers of its chain were taken without their proof of work (auxpow=unchecked)",
-    UNPROVED: "it was submitted, and no block may ever hold it: the chain's source has neither seen it nor its coins",
+    UNPROVED: "it was submitted, and no block may ever hold it: the chain's source has not had it in its mempool",
     # what a listing has in common with another one that was there first
     "same-name": "another listing had this name before: {}",
     "same-url": "another listing had this URL before: {}",
     "same-address": "another listing had payments go to the same address before: {}",
+    "same-text": "another listing with this text, but another URL, host, command or pay-to address, had its name "
+    "before: {}",
     # what is wrong with a price (law 13)
     "offer-amount": "a price is left out, because its amount is not a number from 0 up: {}",
     "offer-currency": "a price is left out, because it names no currency",
@@ -113,10 +127,37 @@ SENTENCES: dict[str, str] = {
     "offer-repeated": "two prices have the id {}",
     "offer-conflict": "prices are in two members and differ: {}",
     "address-checksum": "the address has no valid checksum, so no payment can reach it: {}",
+    "unpayable": "no payment in a currency that is accepted can reach the address: {}",
+    "sats": "SATS is 0.00000001 of the coin of the chain that carries the card, and nothing on one without satoshis",
     # what recent revisions changed: a warning for some time, so that buyers look twice
     "price-changed": "{}",
     "address-changed": "{}",
 }
+
+
+HIGH, LOW, INFO = "high", "low", "info"
+
+SEVERITIES: dict[str, str] = {
+    **dict.fromkeys(
+        ("secret", "hidden-text", "instructs-model", "pipe-to-shell", "privileged", "mounts-root", "lookalike-package",
+         "key-changed"),
+        HIGH,
+    ),
+    **dict.fromkeys(
+        ("unpinned", "shell-characters", "runs-commands", "url-local", "drifted", "card-signature", "headers-unproved",
+         UNPROVED, "same-name", "same-url", "same-address", "address-checksum", "unpayable", "price-changed",
+         "address-changed", "motebit-claim"),
+        LOW,
+    ),
+}  # fmt: skip
+"""How severe a warning is for those who use a listing; others are for information.
+
+`high`: look at it before anything is run, signed or sent. `low`: a reason to read the card with care."""
+
+
+def severity(code: str) -> str:
+    """`high`, `low` or `info`."""
+    return SEVERITIES.get(code, INFO)
 
 
 class Reason(NamedTuple):

@@ -374,6 +374,11 @@ def agent(name: str = "Echo", **more: Any) -> dict[str, Any]:
     return {"name": name, "url": "https://echo.example", "skills": [{"id": "echo", "name": "Echo"}], **more}
 
 
+def agent_without_host(name: str) -> dict[str, Any]:
+    """An agent card whose url names an address: no domain is checked, and no change tells of a failed check."""
+    return agent(name, url="https://192.0.2.1")
+
+
 def tool(name: str = "clock", **more: Any) -> dict[str, Any]:
     """A small MCP config of one server."""
     return {"mcpServers": {name: {"command": "bunx", "args": [name], **more}}}

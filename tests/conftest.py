@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -33,6 +36,7 @@ __all__ = [
 # examples are tried again and again, so that a failure is one of the commit, and everywhere else always new ones
 settings.register_profile(
     "a2b",
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=os.environ.get("A2B_REQUIRE_ALL") == "1",
@@ -42,6 +46,12 @@ settings.load_profile("a2b")
 # hundreds of processes import the product: each but the first reads its bytecode
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# a commit waits for the disk, some 10 ms each: thousands of databases and indexes are in memory where there is room
+_MEMORY = Path("/dev/shm")  # noqa: S108
+if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= 6 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+    tempfile.tempdir = str(_MEMORY)
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "sample-blocks" / "bsv-regtest"
@@ -59,6 +69,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if lanes.is_quick(item.path.relative_to(ROOT / "tests").as_posix(), item.name):
             item.add_marker(pytest.mark.quick)
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and tests, which stay, out of each collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def missing(what: str) -> NoReturn:
@@ -79,6 +95,13 @@ def compiled_loops() -> None:
 def tables_of_systems() -> None:
     """Databases of tests have the tables of all systems, as those that the program opens."""
     declare_tables()
+
+
+@pytest.fixture(autouse=True)
+def networks_are_confirmed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Followers in the process of the tests ask twice for the network, without ten seconds between."""
+    if "indexer.sync.follower" in sys.modules:  # tests that follow nothing do not import it
+        monkeypatch.setattr("indexer.sync.follower.CONFIRM_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="session")

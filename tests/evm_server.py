@@ -26,6 +26,7 @@ from typing import Any
 from aiohttp import web
 from Cryptodome.Hash import keccak
 
+from indexer.chains import ChainStore
 from indexer.chains.evm import EvmChain, create
 from indexer.chains.jsonrpc import RpcError
 
@@ -156,9 +157,9 @@ class EvmServer:
         """Its URL, with the key that endpoints have in it."""
         return f"http://127.0.0.1:{self.port or 1}{self.path}"
 
-    def chain(self, query: str = "", name: str = "demo") -> EvmChain:
+    def chain(self, query: str = "", name: str = "demo", store: ChainStore | None = None) -> EvmChain:
         """A chain that follows it, in a hurry."""
-        source = create(name, f"{self.base}?contract={CONTRACT}{query}")
+        source = create(name, f"{self.base}?contract={CONTRACT}{query}", store)
         source.poll_seconds = 0.0
         source.endpoint.rpc.pauses = (0.0, 0.01, 0.02)
         return source

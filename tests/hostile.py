@@ -176,6 +176,7 @@ class Net:
         self.looked_up: list[str] = []
         self.dialled: list[tuple[str, int]] = []
         self.dead: set[str] = set()
+        self.closed: set[int] = set()
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         authority.configure_trust(self.tls)
 
@@ -190,7 +191,7 @@ class Net:
 
     async def dial(self, address: str, port: int) -> httpcore.AsyncNetworkStream:
         self.dialled.append((address, port))
-        if address in self.dead:
+        if address in self.dead or port in self.closed:
             raise httpcore.ConnectError("All connection attempts failed")
         return _Disguised(await really_dial("127.0.0.1", self.server.port), address)
 

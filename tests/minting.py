@@ -18,6 +18,11 @@ FUND = 100_000
 TAPE = {"app": "test", "type": "a2b-agent"}
 
 
+def mempool_of(raws: Iterable[bytes]) -> dict[bytes, bytes]:
+    """Transactions by txid, as `MemoryChain.unconfirmed` has them."""
+    return {read(raw).txid: raw for raw in raws}
+
+
 def path_in(block: Block, txid: bytes) -> MerklePath:
     """The merkle path of a transaction of a block."""
     leaves = tuple(PathLeaf(number, item, item == txid) for number, item in enumerate(block.txids))
@@ -59,6 +64,10 @@ class Mint:
         """An output of a transaction that this key can spend."""
         tx = read(raw)
         return Coin(tx.outpoint(vout), tx.outputs[vout].satoshis, tx.outputs[vout].script, self.key)
+
+    def broadcast(self, *raws: bytes) -> None:
+        """Let the chain's source have transactions in its mempool."""
+        self.chain.unconfirmed |= mempool_of(raws)
 
     def mine(self, *raws: bytes, parent: Block | None = None) -> Block:
         """Mine transactions, and let the chain have the block."""

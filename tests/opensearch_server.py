@@ -10,6 +10,7 @@ import json
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -17,7 +18,7 @@ import time
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,15 @@ class Node:
                 time.sleep(0.2)
             else:
                 return
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Accept connections, and answer nothing."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """End it at once."""

@@ -14,7 +14,11 @@ from typing import IO, Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from indexer.settings import sample_blocks
 from tests.conftest import ROOT
+
+SAMPLE = f"demo=files:{sample_blocks()}?chain=bsv&network=regtest"
+"""The packaged chain as one that is configured: without it, only `a2b up` follows it."""
 
 LONG = 90.0
 """Seconds after which a process that says nothing is given up: a cold start compiles, on a busy machine."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from sqlalchemy import Engine
@@ -59,3 +61,22 @@ def check_growth(engine: Engine, fill: Callable[[range], object], act: Callable[
         fill(some)
         steps.append(steps_of(engine, act))
     assert steps[1] - steps[0] < few, f"{steps[0]:,} and then {steps[1]:,} steps"
+
+
+def python_steps_of(act: Callable[[], object]) -> int:
+    """The instructions of Python that a call takes in this thread: the steps of its loops, but not those inside
+    compiled functions."""
+    steps = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal steps
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        steps += event == "opcode"
+        return trace
+
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(None)
+    return steps

@@ -6,7 +6,6 @@ import ast
 import re
 import shlex
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +21,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *PAGES]
 TEST_SETTINGS = {name.removeprefix(PREFIX) for name in NOT_SETTINGS}
+REMOVED = {"DOORS"}
+"""Settings of earlier releases, which the changelog names."""
 
 
 def name_of(path: Path) -> str:
@@ -69,6 +70,7 @@ def test_every_setting_is_documented(key: str) -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
 def test_no_setting_is_documented_that_does_not_exist(path: Path) -> None:
     names = set(re.findall(r"`A2B_([A-Z_]+)`", path.read_text())) - TEST_SETTINGS
+    names -= REMOVED if path.name == "CHANGELOG.md" else set()
     assert {name.lower() for name in names} <= set(KEYS)
 
 
@@ -87,10 +89,13 @@ def test_every_exit_code_is_documented() -> None:
 
 
 @pytest.mark.parametrize("command", generate_docs.commands())
-def test_every_command_has_help(command: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "overlay", *command.split(), "--help"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"usage: a2b {command}")
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from overlay import cli
+
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*command.split(), "--help"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: a2b {command}")
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
@@ -132,10 +137,10 @@ def test_no_line_of_prose_is_written_twice(path: Path) -> None:
     assert not [line for line, count in lines.items() if count > 1]
 
 
-def test_the_change_log_is_a_page_of_short_lines() -> None:
-    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
-    assert len(lines) <= 130
-    assert not [line for line in lines if len(line) > 120]
+def test_the_change_log_is_a_page_of_short_lines_for_each_release() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert max(release.count("\n") for release in text.split("\n## ")) <= 130
+    assert not [line for line in text.splitlines() if len(line) > 120]
 
 
 def test_the_way_from_a_block_to_an_answer_is_short_and_exists() -> None:
@@ -181,7 +186,7 @@ def test_every_law_names_a_test() -> None:
     laws = re.split(r"^\*\*(?=\d+[ab]?\.)", (DOCS / "laws.md").read_text(), flags=re.MULTILINE)[1:]
     numbers = [law.partition(".")[0] for law in laws]
     assert numbers == sorted(numbers, key=lambda number: (int(number.rstrip("ab")), number))
-    assert {number for number in numbers if number.isdigit()} == {str(number) for number in range(1, 23)}
+    assert {number for number in numbers if number.isdigit()} == {str(number) for number in (*range(1, 25), 26)}
     assert not [
         number for number, law in zip(numbers, laws, strict=True) if not re.search(r"^Tests: `test_", law, re.MULTILINE)
     ]

@@ -68,15 +68,9 @@ NEVER = frozenset(
 
 NEVER_IN_PRODUCT = NEVER | {"wanted", "own", "one", "place"}
 
-SETTINGS = {"indexer/settings.py": {"doors"}}
-"""Names that a setting has outside, in the file that declares it."""
-
 _PREDICATIVE = r"(?<!here )\b(?:is|are|was|were) no (?!longer\b|more than\b|larger\b)\w"
 _BANNED = re.compile(rf"\b[Hh]ouses?\b|\b[Dd]oors?\b|\bCONTRACT\b|\banew\b|shown otherwise|{_PREDICATIVE}")
 """Words that prose does not use: private words, a file that is not here, and turns that a reader takes twice."""
-
-_OUTSIDE = re.compile(r"A2B_DOORS|--doors|`doors`|^doors$|^doors is the former name of systems")
-"""The former name of a setting, in the texts that name it."""
 
 _IN_TEST_NAMES = re.compile(r"_(?:told|anew|seats?|lies|stands|heard|hears|speaks|crowds?|voices?|who|whoever)(?:_|$)")
 """Words that the name of a test does not use: programs do not speak, and a test names what it shows."""
@@ -113,20 +107,21 @@ def names(tree: ast.AST) -> Iterator[tuple[str, int]]:
             yield node.attr, node.lineno
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_names_say_what_they_hold(path: Path) -> None:
-    assert path.stem not in NEVER
-    never = NEVER_IN_PRODUCT - SETTINGS.get(name_of(path), set())
-    bad = [f"{name} (line {line})" for name, line in names(parsed(path)) if _word(name) in never]
-    assert not bad, f"{name_of(path)}: {', '.join(bad)}"
+def test_names_say_what_they_hold() -> None:
+    assert not [path for path in modules() if path.stem in NEVER]
+    bad = []
+    for path in modules():
+        never = ((line, name) for name, line in names(parsed(path)) if _word(name) in NEVER_IN_PRODUCT)
+        bad += [f"{name_of(path)}:{line}: {name}" for line, name in never]
+    assert not bad
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_a_claim_is_a_payment_claim_and_the_ledger_is_the_relays(path: Path) -> None:
-    name = name_of(path)
-    stored = {declared for declared, _ in names(parsed(path))} - _CLAIMS_OUTSIDE.get(name, set())
-    assert name.startswith(_PAYMENTS) or not {word for word in stored if "claim" in word.lower()}
-    assert name.startswith(_LEDGERS) or not {word for word in stored if "ledger" in word.lower()}
+def test_a_claim_is_a_payment_claim_and_the_ledger_is_the_relays() -> None:
+    for path in modules():
+        name = name_of(path)
+        stored = {declared for declared, _ in names(parsed(path))} - _CLAIMS_OUTSIDE.get(name, set())
+        assert name.startswith(_PAYMENTS) or not {word for word in stored if "claim" in word.lower()}, name
+        assert name.startswith(_LEDGERS) or not {word for word in stored if "ledger" in word.lower()}, name
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -146,10 +141,11 @@ def prose() -> list[Path]:
     return [*modules(), *web.glob("*.html"), *SCRIPTS, *sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
 
 
-@pytest.mark.parametrize("path", prose(), ids=name_of)
-def test_prose_is_plain(path: Path) -> None:
-    lines = [(number, _OUTSIDE.sub("", line)) for number, line in texts(path)]
-    assert not [f"{name_of(path)}:{number}: {line.strip()}" for number, line in lines if _BANNED.search(line)]
+def test_prose_is_plain() -> None:
+    bad = []
+    for path in prose():
+        bad += [f"{name_of(path)}:{number}: {line.strip()}" for number, line in texts(path) if _BANNED.search(line)]
+    assert not bad
 
 
 def test_names_in_tests_say_what_they_hold() -> None:

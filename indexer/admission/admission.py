@@ -4,6 +4,7 @@ if the transaction were mined next. What is admitted is stored, and counts as un
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from hashlib import sha256
 from indexer.admission.scripts import check_scripts
 from indexer.errors import NotAdmittedError
 from indexer.headers.networks import NETWORKS, RULES
-from indexer.model import Event, Status
+from indexer.model import BlockFacts, Event, Status
 from indexer.resolution.block_reader import read_unconfirmed
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.store import Store
@@ -23,6 +24,7 @@ from parsers.bitcoin.beef import Beef, BeefTransaction
 from parsers.bitcoin.bump import MerklePath
 from parsers.bitcoin.tx import Outpoint, Transaction, read_exactly, values_of
 from parsers.bitcoin.watched_outpoints import WatchedOutpoints
+from parsers.cards import ToolConfig, examine
 from parsers.errors import ParseError
 
 MAX_BEEF_BYTES = 32 << 20
@@ -231,9 +233,10 @@ class _Reading:
         subject = self._beef.newest
         if subject.tx is None or subject not in self._members:
             return Admission(subject.txid, (), ())
-        return admission_of(subject.tx, [event for event in self._events() if event.txid == subject.txid])
+        return admission_of(subject.tx, [event for event in self._read.events if event.txid == subject.txid])
 
-    def _events(self) -> Iterable[Event]:
+    @cached_property
+    def _read(self) -> BlockFacts:
         caip2 = self._store.chains()[self._chain]
         kind = next(network.kind for network in NETWORKS if network.caip2 == caip2)
         watched = WatchedOutpoints(self.spends())
@@ -241,7 +244,7 @@ class _Reading:
         read = read_unconfirmed(
             self._transactions, RULES["bsv"], kind, watched, registry, {}, self._values()
         )  # fmt: skip
-        return read.reading.events
+        return read.reading
 
     def _values(self) -> Mapping[Outpoint, int]:
         """The values of all outputs in the BEEF that these transactions spend."""
@@ -257,15 +260,25 @@ class _Reading:
 
     def submissions(self, steak: str, data: bytes) -> list[Submission]:
         """The rows to store: ancestors first, the subject with its answer and proof."""
-        subject = self._beef.newest.txid
+        subject, listings = self._beef.newest.txid, self._listings()
         return [
             Submission(
                 txid=member.txid, raw=member.raw or b"", spends=tuple(spent.prevout for spent in member.tx.inputs),
+                listings=tuple(listings[member.txid]),
                 steak=steak if member.txid == subject else None, beef=data if member.txid == subject else None,
             )
             for member in self._members
             if member.tx is not None
         ]  # fmt: skip
+
+    def _listings(self) -> Mapping[bytes, list[int]]:
+        """How many listings each record of these transactions makes or changes; one that is refused counts as one."""
+        listings, bodies = defaultdict[bytes, list[int]](list), dict(self._read.cards.items())
+        for event in self._read.events:
+            body = bodies.get(event.card or b"")
+            card = examine(body, event.state.kind).card if body and event.state else None
+            listings[event.txid].append(len(card.servers) if isinstance(card, ToolConfig) else 1)
+        return listings
 
 
 def admission_of(tx: Transaction, events: Iterable[Event]) -> Admission:

@@ -10,10 +10,12 @@ from urllib.parse import parse_qsl
 from indexer.chains.source import (
     AncestorVisitor,
     BlockData,
+    BlockedBranch,
     BlockEvents,
     Chain,
     ChainStore,
     DeferredEvents,
+    LogsAgain,
     NewestEvents,
     PartialBlock,
     ProvenTransaction,
@@ -22,9 +24,9 @@ from indexer.errors import SourceError, SourceUnavailableError
 from indexer.headers import HeaderStore
 
 __all__ = [
-    "AncestorVisitor", "BlockData", "BlockEvents", "Chain", "ChainStore", "DeferredEvents", "HeaderStore",
-    "NewestEvents", "PartialBlock", "ProvenTransaction", "SourceError", "SourceUnavailableError", "create", "kind",
-    "module",
+    "AncestorVisitor", "BlockData", "BlockEvents", "BlockedBranch", "Chain", "ChainStore", "DeferredEvents",
+    "HeaderStore", "LogsAgain", "NewestEvents", "PartialBlock", "ProvenTransaction", "SourceError",
+    "SourceUnavailableError", "create", "kind", "module",
 ]  # fmt: skip
 
 SCHEMES = {

@@ -5,7 +5,8 @@ followed. A request that was cut is tried again after growing pauses, one that w
 server allows it. What may succeed later raises SourceUnavailableError, what a person must fix SourceError. Credentials
 never appear in a message.
 
-aiohttp rather than httpx: it streams 2,400 MB/s where httpx streams 470 (256 MiB over loopback, 2026-11-21, two cores).
+aiohttp rather than httpx, which takes four times the processor time for a request, and eight times for a block
+(`docs/decisions/http-libraries.md`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from typing import Any, NamedTuple, TypeVar
 import aiohttp
 
 from indexer import http_body
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.chains.silence import AnswerClock
+from indexer.errors import SourceError, SourceRefusalError, SourceUnavailableError
 from indexer.retries import Backoff, retry_after
 from parsers.cards import strict_json
 
@@ -31,14 +33,17 @@ log = logging.getLogger(__name__)
 CONNECT_SECONDS, SILENCE_SECONDS, WHOLE_SECONDS = 10.0, 60.0, 60.0
 """How long a connection, the next piece of a response, and a whole response may take."""
 
+COMMAND_SECONDS = 60.0
+"""How long a command that ends by itself waits for all its requests with their retries."""
+
 CONNECTIONS = 8
 """Concurrent requests. Endpoints limit requests per second, and many allow no more than this."""
 
 PAUSES = Backoff(0.25, 4.0, factor=4.0).pauses(3)
 """Seconds before each further try of a request that was cut."""
 
-LONGEST_WAIT = 3_600.0
-"""The longest Retry-After that is obeyed, in seconds."""
+LONGEST_WAIT, LONGEST_WITH_SUBSTITUTE = 600.0, 3_600.0
+"""The longest Retry-After that is obeyed, in seconds; and while another server answers instead."""
 
 RESPONSE_BYTES, SMALL_BYTES = 64 << 20, 1 << 20
 """The default limit of a response, and that of one which is known to be small."""
@@ -95,7 +100,10 @@ class HttpClient:
         self._headers, self._secrets, self._gzip = {**(headers or {})}, tuple(secrets), gzip
         self._connections, self._slots = connections, asyncio.Semaphore(connections)
         self._session: aiohttp.ClientSession | None = None
-        self._not_before = 0.0
+        self._limited_at, self._limited_for = float("-inf"), 0.0
+        self.has_substitute: Callable[[], bool] = lambda: False
+        """Whether another server answers what this one does not."""
+        self.answers = AnswerClock()
 
     async def close(self) -> None:
         """Close all connections."""
@@ -108,16 +116,27 @@ class HttpClient:
 
         Raises TooLargeError, SlowError, CutError, SourceError.
         """
-        wait = self._not_before - time.monotonic()
+        wait = self._wait()
         if wait > 0:
             raise SourceUnavailableError(f"{self.name}: {self.label} asks to wait for {wait:,.0f} more seconds")
         try:
-            async with self._slots, asyncio.timeout(self.whole_seconds), self.send(method, url, body) as response:
-                self.obey_retry_after(response)
-                return Response(response.status, response.reason or "", await self.read(response, limit, what))
+            with self.answers.waiting():
+                async with self._slots, asyncio.timeout(self.whole_seconds), self.send(method, url, body) as response:
+                    self.obey_retry_after(response)
+                    return Response(response.status, response.reason or "", await self.read(response, limit, what))
         except TimeoutError:
             late = f"{self.name}: {self.label} takes more than {self.whole_seconds:g} s for {what or url}"
             raise SlowError(late) from None
+
+    @asynccontextmanager
+    async def for_command(self) -> AsyncIterator[None]:
+        """Requests of a command that ends by itself. Raises SourceUnavailableError after COMMAND_SECONDS."""
+        try:
+            async with asyncio.timeout(COMMAND_SECONDS):
+                yield
+        except TimeoutError:
+            late = f"{self.name}: {self.label} has not answered for {COMMAND_SECONDS:g} s"
+            raise SourceUnavailableError(late) from None
 
     async def retry(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
         """The result of an attempt, tried again after each pause when it raises CutError. Raises SourceError."""
@@ -126,7 +145,7 @@ class HttpClient:
                 return await attempt()
             except CutError as error:
                 log.debug("%s: %s; trying again in %g s", self.name, error, pause)
-                await asyncio.sleep(max(pause, min(self._not_before - time.monotonic(), pause * 4)))
+                await asyncio.sleep(max(pause, min(self._wait(), pause * 4)))
         try:
             return await attempt()
         except CutError as error:
@@ -143,16 +162,17 @@ class HttpClient:
     ) -> aiohttp.ClientResponse:
         """Send a request and wait for the status and headers of its response. Raises CutError, SourceError."""
         try:
-            return await self._open().request(
-                method, url, data=body, headers={**self._headers, **(headers or {})}, allow_redirects=False
-            )
+            with self.answers.waiting():
+                return await self._open().request(
+                    method, url, data=body, headers={**self._headers, **(headers or {})}, allow_redirects=False
+                )
         except aiohttp.ClientConnectorCertificateError as error:
-            raise SourceError(
+            raise SourceRefusalError(
                 f"{self.name}: the certificate of {self.label} is not trusted ({error.certificate_error}); "
                 "name the file of its authority in SSL_CERT_FILE"
             ) from error
         except aiohttp.ClientConnectorSSLError as error:
-            raise SourceError(f"{self.name}: {self.label} supports no known version of TLS: {error}") from error
+            raise SourceRefusalError(f"{self.name}: {self.label} supports no known version of TLS: {error}") from error
         except aiohttp.InvalidURL:
             raise SourceError(f"{self.name}: {self.label} has no valid URL; correct it") from None
         except aiohttp.ClientConnectorError as error:
@@ -164,11 +184,19 @@ class HttpClient:
         """The body of a response. Raises TooLargeError beyond `limit` bytes, CutError, SourceUnavailableError."""
         bounds = http_body.Bounds(limit, gzip=self._gzip)
         try:
-            return await http_body.read(response.content.iter_any(), response.headers.items(), bounds)
+            with self.answers.waiting():
+                body = await http_body.read(self._pieces(response), response.headers.items(), bounds)
+            self.answers.answer()
+            return body
         except http_body.BodyError as error:
             raise self.body_error(error, what) from None
         except (aiohttp.ClientError, OSError) as error:
             raise CutError(self.reason(error)) from error
+
+    async def _pieces(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        async for piece in response.content.iter_any():
+            self.answers.receive(len(piece))
+            yield piece
 
     def body_error(self, error: http_body.BodyError, what: str) -> SourceUnavailableError:
         """The error for a body outside its bounds."""
@@ -198,9 +226,14 @@ class HttpClient:
     def obey_retry_after(self, response: aiohttp.ClientResponse) -> None:
         if response.status == 200:
             return
-        seconds = retry_after(response.headers.get("Retry-After", ""), LONGEST_WAIT)
+        seconds = retry_after(response.headers.get("Retry-After", ""), LONGEST_WITH_SUBSTITUTE)
         if response.status == 429 or seconds:
-            self._not_before = time.monotonic() + (1.0 if seconds is None else seconds)
+            self._limited_at, self._limited_for = time.monotonic(), 1.0 if seconds is None else seconds
+
+    def _wait(self) -> float:
+        """The seconds until the next request, by the last Retry-After; not above 0 where there is no wait."""
+        longest = LONGEST_WITH_SUBSTITUTE if self.has_substitute() else LONGEST_WAIT
+        return self._limited_at + min(self._limited_for, longest) - time.monotonic()
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -20,7 +20,7 @@ from indexer.chains.http_client import (
     parse_json,
 )
 from indexer.chains.options import web_address
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import SourceError, SourceRefusalError, SourceUnavailableError
 from indexer.masking import masked
 from parsers.errors import ParseError
 
@@ -101,7 +101,7 @@ class JsonRpc(HttpClient):
         if isinstance(answer, ParseError):
             message += f" ({answer})"
         if 300 <= status < 500:
-            raise SourceError(f"{message}; is that the endpoint's whole URL, with its path and key?")
+            raise SourceRefusalError(f"{message}; is that the endpoint's whole URL, with its path and key?")
         raise SourceUnavailableError(message)
 
     def _error(self, method: str, status: int, error: Any) -> Exception:
@@ -117,4 +117,6 @@ class JsonRpc(HttpClient):
 
     def _no_access(self, status: int, message: str) -> SourceError:
         detail = f": {message}" if message else ""
-        return SourceError(f"{self.name}: {self.label} refuses access ({status}{detail}); correct the key in its URL")
+        return SourceRefusalError(
+            f"{self.name}: {self.label} refuses access ({status}{detail}); correct the key in its URL"
+        )

@@ -7,15 +7,18 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from indexer.errors import RefusedTransactionError, SourceError
 from indexer.headers import HeaderStore
 from indexer.headers.networks import CoinRules, Network
-from indexer.model import BlockRef, Event
+from indexer.model import BlockLogs, BlockRef, Event
 from parsers.bitcoin import tx
 from parsers.bitcoin.tx import Outpoint
 from parsers.errors import ParseError
+
+if TYPE_CHECKING:
+    from indexer.chains.http_client import HttpClient
 
 
 class ProvenTransaction(NamedTuple):
@@ -43,11 +46,13 @@ class PartialBlock:
 @dataclass(frozen=True, slots=True)
 class BlockEvents:
     """The events of a block on a chain without Bitcoin transactions, in order, as the source itself parsed them;
-    `cards` are the card bodies by SHA-256. `size` is the number of bytes parsed."""
+    `cards` are the card bodies by SHA-256. `size` is the number of bytes parsed, `logs` what they were parsed from on a
+    chain of logs."""
 
     events: tuple[Event, ...] = ()
     cards: Mapping[bytes, bytes] = field(default_factory=dict)
     size: int = 0
+    logs: BlockLogs | None = None
 
     def __len__(self) -> int:
         return self.size
@@ -60,15 +65,33 @@ NewestEvents = Mapping[str, Event]
 @dataclass(frozen=True, slots=True)
 class DeferredEvents:
     """Records of one block that depend on the state of `ids` before the block: `Chain.resolve` turns them
-    into events. `height` is the block's, `records` are the source's own; `size` is the number of bytes parsed."""
+    into events. `height` is the block's, `records` are the source's own; `size` is the number of bytes parsed, `logs`
+    as of `BlockEvents`."""
 
     ids: frozenset[str]
     height: int
     records: tuple[Any, ...]
     size: int = 0
+    logs: BlockLogs | None = None
 
     def __len__(self) -> int:
         return self.size
+
+
+class LogsAgain(NamedTuple):
+    """The logs of a range of blocks up to the height `last`, read a second time: of each block that has any, its hash
+    and what is compared. `records` are the source's own, by height."""
+
+    last: int
+    blocks: Mapping[int, tuple[bytes, BlockLogs]]
+    records: Mapping[int, tuple[Any, ...]]
+
+
+class BlockedBranch(NamedTuple):
+    """Why the best chain ends before the source's newest block, which is at `height`."""
+
+    height: int
+    reason: str
 
 
 BlockData = memoryview | PartialBlock | BlockEvents | DeferredEvents
@@ -111,11 +134,6 @@ class ChainStore(HeaderStore, Protocol):
         """The newest event about each account (`Event.txid`) of a chain."""
         ...
 
-    def name_program(self, chain: str, program: str) -> None:
-        """Store the program (base58) of the accounts that `chain` holds. Raises StoreError if another one is stored:
-        its accounts would all seem closed."""
-        ...
-
 
 class Chain(ABC):
     """A source of one chain's blocks. Heights count from genesis at 0; hashes and txids are in internal byte order.
@@ -127,8 +145,12 @@ class Chain(ABC):
     depth may; `first` the height at which reading starts. `complete`: every block is read in full, so that a state hash
     can be computed. `sparse`: only blocks with events are delivered, and the last one of each range that was searched;
     they do not link, so the follower sets `prev` itself and checks with `ref` that the source still has the stored one.
-    `filtered`: only matching transactions are delivered, some of them late (see `recheck` and `is_spent`).
-    `has_history`: what was read before can be read again.
+    `filtered`: only matching transactions are delivered, some of them late (see `recheck` and `is_spent`). `has_work`:
+    the best chain is the one with the most proof of work; without it, the source is trusted for that.
+    `is_read_twice`: nothing shows what an answer leaves out, so each block is read a second time (`logs_again`).
+    `has_history`: what was read before can be read again. `names_network`: the network is what the source answers.
+    `contract` is what is read of a network of which not all is, known before it is open: `contract 0x…`, `program …`
+    (base58), else empty.
     """
 
     name: str
@@ -140,7 +162,11 @@ class Chain(ABC):
     complete: bool = True
     sparse: bool = False
     filtered: bool = False
+    has_work: bool = True
+    is_read_twice: bool = False
     has_history: bool = True
+    names_network: bool = False
+    contract: str = ""
 
     @property
     def checked(self) -> str:
@@ -158,6 +184,27 @@ class Chain(ABC):
         return ""
 
     @property
+    def blocked(self) -> BlockedBranch | None:
+        """Why blocks with more work than the best chain cannot be read; None where there are none."""
+        return None
+
+    @property
+    def is_development(self) -> bool:
+        """Whether the network is of no value, so that its source is believed at once."""
+        return self.network == "regtest"
+
+    @property
+    def clients(self) -> Sequence[HttpClient]:
+        """What sends its requests; empty for one without HTTP."""
+        return ()
+
+    @property
+    def silence(self) -> float:
+        """The seconds that the source is waited for without an answer, or beyond the time that what came of one takes
+        at the least pace (`indexer.chains.silence`); 0 while nothing is waited for."""
+        return max((client.answers.silence for client in self.clients), default=0.0)
+
+    @property
     def violation_count(self) -> int:
         """How many responses of the source, or ranges of its files, were refused because they cannot be true."""
         return 0
@@ -172,6 +219,20 @@ class Chain(ABC):
         """Notes for the operator about several sources of this chain."""
         return []
 
+    @property
+    def disagreement(self) -> str:
+        """How several sources of this chain disagree about its blocks, empty where they do not."""
+        return ""
+
+    @property
+    def source_number(self) -> int:
+        """The number of the source that is read, in configured order from 1."""
+        return 1
+
+    def served_by(self, height: int) -> int:  # noqa: ARG002
+        """The number of the source of the block at `height`, as the last call of `blocks` delivered it."""
+        return 1
+
     def take_network(self, network: Network, options: Mapping[str, str]) -> None:
         """Set the attributes of a network with Bitcoin blocks; the options `from` and `finality` replace its own."""
         self.caip2, self.network, self.rules = network.caip2, network.kind, network.rules
@@ -181,6 +242,10 @@ class Chain(ABC):
     @abstractmethod
     async def open(self) -> None:
         """Connect, or read the folder. Raises SourceError when it cannot be used as configured."""
+
+    async def identify(self) -> str:
+        """The CAIP-2 id of the network that the source names now, for one that `names_network`. Raises SourceError."""
+        return self.caip2
 
     async def close(self) -> None:
         """Release what `open` acquired."""
@@ -252,6 +317,16 @@ class Chain(ABC):
         """The events of a block that this source delivered as `DeferredEvents`, given the newest event of each of its
         ids before the block."""
         raise NotImplementedError(f"{self.name}: nothing is deferred ({len(deferred.ids)} ids, {len(newest)} events)")
+
+    async def logs_again(self, first: int, last: int, attempt: int) -> LogsAgain | None:  # noqa: ARG002
+        """Read the blocks from height `first` on a second time, up to `last` or as many as one request allows; None
+        where the source has no block `first`. Of several sources another one than is read, and with each `attempt` the
+        next. Raises SourceError, after which fewer blocks may succeed."""
+        return None
+
+    def add_logs(self, again: LogsAgain) -> None:
+        """Use what a second reading found, in place of less, when its blocks are read the next time."""
+        raise NotImplementedError(f"{self.name}: no blocks are read twice ({again.last})")
 
     async def recheck(self, newest: BlockRef) -> int | None:  # noqa: ARG002
         """Search blocks up to `newest`, the newest one stored, for transactions that were missing when they were read:

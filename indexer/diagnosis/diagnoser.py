@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from indexer.diagnosis import pointer_steps
+from indexer.diagnosis import identity_steps, pointer_steps
 from indexer.diagnosis.ignored_records import ignored_records
 from indexer.diagnosis.source_lookup import MOST_PARTS, SourceTransaction
 from indexer.diagnosis.steps import step, steps_of
@@ -208,6 +208,7 @@ class Diagnoser:
             listed += [id_ for id_ in pointed if id_ not in listed]
         else:
             steps += self._outcome(revisions[0], listed)
+        steps += identity_steps.steps(self._store, listed)
         return {
             "txid": txid[::-1].hex(), "found": True, "where": "block", "height": where.height,
             "blockHash": where.hash[::-1].hex(), "confirmations": depth, "source": where.chain,

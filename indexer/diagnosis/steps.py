@@ -7,6 +7,7 @@ from typing import Any
 
 from indexer.model import Event, EventKind
 from indexer.store.requests import RequestState, TransactionRequest
+from parsers.cards.secrets import secret_in
 from parsers.reasons import Reason
 
 Step = dict[str, Any]
@@ -75,6 +76,8 @@ def steps_of(event: Event, conflict: Reason | None = None, *, mined: bool = True
         if name == broken and failed:
             return [*steps, step(name, failed.explanation, ok=event.kind is EventKind.BURNED, code=failed.code)]
         steps.append(step(name, _GOOD[name]))
+    if event.pointer is not None and secret_in(event.pointer.locator or ""):
+        steps.append(step("secret", Reason("secret", "the URI of the pointer").sentence, ok=False, code="secret"))
     return steps
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -66,6 +67,41 @@ class Budget:
         return self._full_at <= now and self._pause <= now and self.failures == 0 and self.stretch == 1
 
 
+class PortDays:
+    """The ports other than 443 that were visited within a day, of each host and of each address. Strangers name them:
+    nobody's ports are scanned by this program, whatever names lead to an address.
+
+    At most `MAX_NAMES` hosts and addresses are stored (some 300 bytes each); while there is no room, no other port is
+    visited. Days begin with the first visit and end in the same order.
+    """
+
+    OF_HOST, OF_ADDRESS = 2, 8
+    """An address has more: hosts of several owners may share it."""
+    SECONDS = 86_400.0
+    MAX_NAMES = 50_000
+
+    def __init__(self) -> None:
+        self.days: dict[str, tuple[float, tuple[int, ...]]] = {}
+
+    def take(self, host: str, address: str, port: int, now: float) -> bool:
+        """Whether a port may be visited now; it is counted where it may."""
+        while self.days and (oldest := next(iter(self.days))) and self.days[oldest][0] <= now:
+            del self.days[oldest]
+        visited = {name: self.days.get(name, (now + self.SECONDS, ())) for name in (host, address)}
+        if not self._has_room(visited, host, port):
+            return False
+        for name, (end, ports) in visited.items():
+            self.days[name] = end, ports if port in ports else (*ports, port)
+        return True
+
+    def _has_room(self, visited: Mapping[str, tuple[float, tuple[int, ...]]], host: str, port: int) -> bool:
+        """Whether a port was visited within the day, or may be in addition."""
+        for name, (_, ports) in visited.items():
+            if port not in ports and len(ports) >= (self.OF_HOST if name == host else self.OF_ADDRESS):
+                return False
+        return len(self.days) + sum(name not in self.days for name in visited) <= self.MAX_NAMES
+
+
 class Budgets:
     """The budgets of each registrable domain, each address block, and all hosts together.
 
@@ -80,6 +116,7 @@ class Budgets:
         self.total = Budget(rates.total)
         self.domains: dict[str, Budget] = {}
         self.blocks: dict[str, Budget] = {}
+        self.ports = PortDays()
         self._spent = 0
         self.forgive_at: dict[str, float] = {}
 

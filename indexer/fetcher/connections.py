@@ -22,8 +22,8 @@ from indexer.fetcher.dns import Resolver, Table, permitted
 from indexer.fetcher.limits import Limits
 from indexer.fetcher.reasons import FetchError, shown
 
-Admit = Callable[[str, Address], None]
-"""Called with host and address before each connection; raises FetchError where a budget does not allow it."""
+Admit = Callable[[str, Address, int], None]
+"""Called with host, address and port before each connection; raises FetchError where a budget does not allow it."""
 
 Dial = Callable[[str, int], Awaitable[httpcore.AsyncNetworkStream]]
 
@@ -60,10 +60,10 @@ class Backend(httpcore.AsyncNetworkBackend):
             return await self._reach(named[0], named[1], self._limits.connect)
         resolved = await permitted(self._resolver, host, self._limits)
         for address in resolved[:-1]:
-            self._admit(host, address)
+            self._admit(host, address, port)
             with suppress(UnreachedError):
                 return await self._reach(str(address), port, self._limits.connect / len(resolved))
-        self._admit(host, resolved[-1])
+        self._admit(host, resolved[-1], port)
         return await self._reach(str(resolved[-1]), port, self._limits.connect)
 
     async def _reach(self, address: str, port: int, seconds: float) -> httpcore.AsyncNetworkStream:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 
+from indexer.failures import LeftOut, is_of_machine
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
@@ -134,11 +135,16 @@ def _normalised(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(ids - {""})
 
 
+_WORK = "host"
+"""Reading which host a card names, in what is left out because it failed."""
+
+
 class BadgeQueue:
     """Keeps the list of registrations with hosts to check in sync with the store, by its outbox."""
 
-    def __init__(self, store: Store, writer: Writer) -> None:
+    def __init__(self, store: Store, writer: Writer, left_out: LeftOut | None = None) -> None:
         self._store, self._writer = store, writer
+        self._left_out = left_out if left_out is not None else LeftOut()
         self._walk: tuple[int, tuple[str, str] | None] | None = None
 
     def step(self, now: int) -> int:
@@ -147,11 +153,13 @@ class BadgeQueue:
         position = self._store.badges.position()
         if position is None:
             return self._scan(now)
-        changes = self._store.outbox.after(position, BATCH)
-        if changes:
-            ids = list(dict.fromkeys(change.id for change in changes))
+        changes, failed = self._store.outbox.after(position, BATCH), self._left_out.due(_WORK, BATCH)
+        for id_ in failed:
+            self._left_out.remove(_WORK, id_)
+        if ids := list(dict.fromkeys([*(change.id for change in changes), *failed])):
             candidates, signed = self._look(ids)
-            visits.update_candidates(self._writer, candidates, ids, changes[-1].seq, now, signed)
+            newest = changes[-1].seq if changes else position
+            visits.update_candidates(self._writer, candidates, ids, newest, now, signed)
         return len(changes)
 
     def _scan(self, now: int) -> int:
@@ -173,10 +181,19 @@ class BadgeQueue:
         for id_, digest in live.items():
             named.setdefault(digest, []).append(id_)
         for digest, body in chain.from_iterable(map(dict.items, self._store.content.card_portions(named))):
-            if host := host_of_card(body):
+            try:
+                host = host_of_card(body)
+                signature = signed_card(digest, body, host) if host else None
+            except Exception as error:  # whatever a stranger's card provokes, the others are read
+                if is_of_machine(error):
+                    raise
+                for id_ in named[digest]:
+                    self._left_out.add(_WORK, id_, error)
+                continue
+            if host:
                 enlisted += [BadgeCandidate(id_, host, digest) for id_ in named[digest]]
-                if (signature := signed_card(digest, body, host)) is not None:
-                    signed.append(signature)
+            if signature is not None:
+                signed.append(signature)
         return enlisted, signed
 
 

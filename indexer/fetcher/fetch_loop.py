@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+from indexer.failures import LeftOut
 from indexer.fetcher import outcomes
 from indexer.fetcher.budgets import VisitRates
 from indexer.fetcher.card_fetcher import CardFetcher, CardRequest
@@ -93,12 +94,14 @@ class FetchLoop:
         rates: VisitRates | None = None,
         clock: Callable[[], float] = time.time,
         ticking: Callable[[], float] = time.monotonic,
+        left_out: LeftOut | None = None,
     ) -> None:
         self._store, self._writer, self._cards = store, writer, cards
         badges: DueChecks = BadgeChecks(domain_verifier, writer)
         self._checks = {due_checks.kind.value: due_checks for due_checks in (badges, *checks)}
         self._changed, self._ended, self._clock, self._ticking = changed, ended, clock, ticking
-        self._badge_queue = BadgeQueue(store, writer)
+        self._left_out = left_out if left_out is not None else LeftOut(ticking)
+        self._badge_queue = BadgeQueue(store, writer, self._left_out)
         self.schedule = Schedule(ticking, rates)
         self.came_to: Counter[str] = Counter()
         self.tasks: set[asyncio.Task[None]] = set()
@@ -173,7 +176,10 @@ class FetchLoop:
         for _ in range(PAGES):
             waiting = await asyncio.to_thread(self._store.fetches.queued, self._now(), PAGE, self._locators)
             for locator in waiting:
-                self._add(locator.locator, visited_host(locator.locator), outcomes.priority(locator), locator.next_at)
+                with self._left_out.leaving_out("queueing", locator.locator):
+                    self._add(
+                        locator.locator, visited_host(locator.locator), outcomes.priority(locator), locator.next_at
+                    )
             if waiting:
                 self._locators = waiting[-1][:2]
             if len(waiting) < PAGE:
@@ -185,7 +191,8 @@ class FetchLoop:
             due = await asyncio.to_thread(self._store.checks.due, self._now(), PAGE, self._checked)
             for since, kind, target in due:
                 if (checks := self._checks.get(kind)) is not None:
-                    self._add(f"{kind}:{target}", visited_host(target), checks.priority, since)
+                    with self._left_out.leaving_out("queueing", target):
+                        self._add(f"{kind}:{target}", visited_host(target), checks.priority, since)
             if due:
                 self._checked = due[-1]
             if len(due) < PAGE:
@@ -193,6 +200,8 @@ class FetchLoop:
                 return
 
     def _add(self, key: str, host: str, priority: Priority, due_ms: int) -> None:
+        if self._left_out.is_waiting("fetch", key):
+            return
         late = max((self._now() - due_ms) / 1000, 0.0)
         self.schedule.add(Job(key, host, priority, self._ticking() - late))
 
@@ -210,11 +219,12 @@ class FetchLoop:
             self.tasks.add(task)
 
     async def _visit(self, job: Job) -> None:
-        """Run one job, for any answer of the host. Raises only StoreError."""
+        """Run one job, for any answer of the host; one that fails is left out for an hour. Raises only StoreError."""
         work = self._check if job.key.partition(":")[0] in self._checks else self._fetch
         error: FetchError | None = None
         try:
-            error = await work(job)
+            with self._left_out.leaving_out("fetch", job.key):
+                error = await work(job)
         finally:
             self.schedule.finish(job.key, error)
         if error is not None and error.refusal.code == "fetch-budget":

@@ -19,7 +19,8 @@ from indexer.fetcher.addresses import Address
 from indexer.fetcher.connections import Admit, Backend, Dial, dial
 from indexer.fetcher.dns import Resolver, Table
 from indexer.fetcher.limits import USER_AGENT, Limits, read_body
-from indexer.fetcher.reasons import TROUBLE, FetchError, shown
+from indexer.fetcher.ports import HTTPS_PORT, PortRule, is_endpoint_port, is_https_port
+from indexer.fetcher.reasons import PORT_LIMIT, PORT_SILENT, TROUBLE, FetchError, shown
 from indexer.fetcher.target import Target, follow, target
 from indexer.retries import retry_after
 
@@ -34,6 +35,10 @@ MAX_RETRY_AFTER = 86_400.0
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _BUSY = frozenset((429, 503))
 _NOT_THERE = frozenset((404, 410))
+
+_NO_TLS = frozenset(("fetch-connect", "fetch-connect-slow", "fetch-tls"))
+_NO_MORE = TROUBLE - {"fetch-busy", "fetch-server"} | {"fetch-address", "fetch-budget", PORT_SILENT, PORT_LIMIT}
+"""Codes after which nothing else is fetched from a host either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +81,13 @@ class PostAnswer(NamedTuple):
 _Judged = TypeVar("_Judged")
 
 
-def open_admit(host: str, address: Address) -> None:
+def open_admit(host: str, address: Address, port: int) -> None:
     """Admit every connection: for fetches without budgets."""
 
 
 class HttpFetcher:
     """Fetches from untrusted hosts. One for the program: it holds the certificates and cached opt-outs, no
-    connection."""
+    connection. `endpoint_ports`: visits to MCP endpoints also reach ports from 1024 up."""
 
     def __init__(
         self,
@@ -91,23 +96,27 @@ class HttpFetcher:
         table: Table | None = None,
         limits: Limits | None = None,
         *,
+        endpoint_ports: bool = False,
         dial: Dial = dial,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._resolver, self._tls, self._dial = resolver, tls, dial
         self.table: Table = table or {}
         self.limits = limits or Limits()
+        self.endpoint_ports = endpoint_ports
         self.clock = clock
         self.opt_outs: OrderedDict[tuple[str, str, int], tuple[float, robots.RobotsRules]] = OrderedDict()
 
     @asynccontextmanager
-    async def visit(self, admit: Admit = open_admit) -> AsyncIterator[Visit]:
-        """Connections for a few related URLs, closed at the end; `admit` is called before each connection."""
+    async def visit(self, admit: Admit = open_admit, *, is_endpoint: bool = False) -> AsyncIterator[Visit]:
+        """Connections for a few related URLs, closed at the end; `admit` is called before each connection.
+        `is_endpoint`: to an MCP endpoint, which may have another port than 443."""
         backend = Backend(self._resolver, self.table, self.limits, admit, self._dial)
         async with httpcore.AsyncConnectionPool(
             ssl_context=self._tls, max_connections=4, retries=0, network_backend=backend
         ) as pool:
-            yield Visit(self, pool, backend)
+            is_permitted = is_endpoint_port if is_endpoint and self.endpoint_ports else is_https_port
+            yield Visit(self, pool, backend, is_permitted)
 
     async def get(
         self, url: str, validators: Validators | None = None, *, same_host: bool = False, admit: Admit = open_admit
@@ -120,8 +129,10 @@ class HttpFetcher:
 class Visit:
     """A few URLs fetched together."""
 
-    def __init__(self, fetcher: HttpFetcher, pool: httpcore.AsyncConnectionPool, backend: Backend) -> None:
-        self._fetcher, self._pool, self._backend = fetcher, pool, backend
+    def __init__(
+        self, fetcher: HttpFetcher, pool: httpcore.AsyncConnectionPool, backend: Backend, is_permitted: PortRule
+    ) -> None:
+        self._fetcher, self._pool, self._backend, self._is_permitted = fetcher, pool, backend, is_permitted
         self._limits = fetcher.limits
 
     @property
@@ -135,12 +146,15 @@ class Visit:
         `validators` makes it conditional where the same URL answers again. `same_host`: a redirect to another host is
         refused (law 11).
         """
-        destination = target(url, self._fetcher.table)
+        destination = self._target(url)
         try:
             async with asyncio.timeout(self._limits.total):
                 return await self._follow(destination, validators, self._limits.body, same_host=same_host)
         except TimeoutError:
             raise FetchError("fetch-slow", f"{self._limits.total:g} s") from None
+
+    def _target(self, url: str) -> Target:
+        return target(url, self._fetcher.table, self._is_permitted)
 
     async def _follow(
         self,
@@ -166,7 +180,7 @@ class Visit:
 
     async def check_opt_out(self, url: str) -> None:
         """Raise FetchError when the host's robots.txt disallows a URL that is posted to. The caller limits the time."""
-        await self._check_robots(target(url, self._fetcher.table))
+        await self._check_robots(self._target(url))
 
     async def _check_robots(self, destination: Target) -> None:
         """Raise FetchError when the host's robots.txt disallows the path; it is fetched once a day."""
@@ -189,8 +203,7 @@ class Visit:
         try:
             answer = await self._follow(robots_txt, None, self._limits.robots, same_host=True, check_robots=False)
         except FetchError as error:
-            code = error.refusal.code
-            if code in TROUBLE - {"fetch-busy", "fetch-server"} or code in ("fetch-address", "fetch-budget"):
+            if error.refusal.code in _NO_MORE:
                 raise
             return robots.RobotsRules()
         return robots.read(answer.body or b"")
@@ -215,7 +228,7 @@ class Visit:
             await _drain(response)
             return PostAnswer(response.status, b"", wait, headers)
 
-        request = _build_request(target(url, self._fetcher.table), None, self._limits, content, headers)
+        request = _build_request(self._target(url), None, self._limits, content, headers)
         try:
             async with asyncio.timeout(self._limits.total):
                 return await self._exchange(request, judge)
@@ -227,7 +240,7 @@ class Visit:
     ) -> _Judged:
         """Send a request, and judge the answer by its headers. Raises FetchError."""
         try:
-            response = await self._send(request)
+            response = await self._send_to_port(request)
             try:
                 return await judge(response, _headers(response.headers, self._limits))
             finally:
@@ -238,6 +251,22 @@ class Visit:
             raise FetchError("fetch-protocol", shown(str(error))) from None
         except (httpcore.NetworkError, httpcore.TimeoutException, OSError) as error:
             raise FetchError("fetch-protocol", shown(str(error)) or "the connection broke") from None
+
+    async def _send_to_port(self, request: httpcore.Request) -> httpcore.Response:
+        """The same as `_send`; where TLS is not reached on another port than 443, one code after one time says so.
+        Strangers choose these ports, and must not learn which are closed, filtered, or of another protocol."""
+        host, port = request.url.host.decode(), request.url.port or HTTPS_PORT
+        if is_https_port(port) or (host, port) in self._fetcher.table:
+            return await self._send(request)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._limits.connect
+        try:
+            return await self._send(request)
+        except FetchError as error:
+            if error.refusal.code not in _NO_TLS:
+                raise
+        await asyncio.sleep(end - loop.time())
+        raise FetchError(PORT_SILENT, str(port))
 
     async def _send(self, request: httpcore.Request) -> httpcore.Response:
         """Send a request and wait for the headers of the answer: connecting and waiting each have a time limit, however

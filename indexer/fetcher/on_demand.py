@@ -67,7 +67,7 @@ class OnDemandFetcher:
         async with self.visit((await self.target(url)).host) as admit:
             return (await (await self.ready()).get(url, same_host=True, admit=admit)).body or b""
 
-    def _admit(self, _host: str, address: Address) -> None:
+    def _admit(self, _host: str, address: Address, _port: int) -> None:
         block, now = block_of(address), self.clock()
         if (wait := self._budgets.block_free_at(block) - now) > 0:
             raise FetchError("fetch-budget", f"{wait:.0f} s", wait)

@@ -9,13 +9,14 @@ SENTENCES: dict[str, str] = {
     "fetch-url": "no URL that can be fetched: {}",
     "fetch-scheme": "only https is fetched, not {}",
     "fetch-credentials": "a URL with a user name or password is not fetched",
-    "fetch-port": "only port 443 is connected to, not {}",
+    "fetch-port": "this port is not connected to: {}",
     "fetch-name": "the host is not a domain name: {}",
     "fetch-address": "the name resolves to an address that is never connected to: {}",
     "fetch-no-gateway": "no IPFS gateway is set; set A2B_IPFS_GATEWAY",
     # the host opted out, or must not be requested now
     "fetch-opt-out": "the host's robots.txt disallows a2b-registry to fetch {}",
     "fetch-budget": "the host was visited often lately; the next visit is in {}",
+    "fetch-port-limit": "port {} is not visited today: two others of the host were, or eight others of its address",
     "fetch-busy": "the host is busy: status {}",
     # the host cannot be reached
     "fetch-resolve": "the name does not resolve: {}",
@@ -24,6 +25,7 @@ SENTENCES: dict[str, str] = {
     "fetch-connect": "no connection: {}",
     "fetch-connect-slow": "no connection within {}",
     "fetch-tls": "TLS failed: {}",
+    "fetch-port-silent": "no server with a valid certificate for the host answers on port {}",
     "fetch-gateway": "the IPFS gateway failed: {}",
     "fetch-fault": "fetching failed with an error of this program: {}",
     # the answer is bad
@@ -52,7 +54,7 @@ SENTENCES: dict[str, str] = {
 """Sentences are lower-case, without a full stop; `{}` is filled with the detail."""
 
 FINAL = frozenset(("fetch-url", "fetch-scheme", "fetch-credentials", "fetch-port", "fetch-name"))
-"""Codes that no retry can change: they follow from the text of the pointer alone, unless after a redirect."""
+"""Codes that no retry can change: they follow from the text of the pointer alone."""
 
 TROUBLE = frozenset(
     (
@@ -72,6 +74,12 @@ point at any URL of a host, and must not slow down the fetches for its owner."""
 
 UNREACHED = frozenset(("fetch-connect", "fetch-connect-slow"))
 """Codes that also slow down the host's address block."""
+
+PORT_SILENT, PORT_LIMIT = "fetch-port-silent", "fetch-port-limit"
+
+OFF_PORT = frozenset(("fetch-port", PORT_SILENT, PORT_LIMIT))
+"""Codes of a port that strangers named, and that no HTTP server was reached on. They say nothing about the host: it
+is neither in trouble nor well."""
 
 
 class Refusal(NamedTuple):

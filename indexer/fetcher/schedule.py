@@ -17,7 +17,8 @@ from itertools import count
 
 from indexer.fetcher.addresses import Address, block_of
 from indexer.fetcher.budgets import Budgets, VisitRates, registrable
-from indexer.fetcher.reasons import TROUBLE, UNREACHED, FetchError
+from indexer.fetcher.ports import is_https_port
+from indexer.fetcher.reasons import OFF_PORT, PORT_LIMIT, TROUBLE, UNREACHED, FetchError
 
 MAX_JOBS = 100_000
 """Jobs in memory, at some 700 bytes each; the others wait in the database. As many again are of domains that have no
@@ -146,12 +147,13 @@ class Schedule:
             times.append(self.budgets.total.free_at())
         return max(min(times) - self._clock(), 0.0) if times else None
 
-    def admission(self, job: Job) -> Callable[[str, Address], None]:
-        """The check before each connection of a job's visit: it takes from the budget of the block, and of the domain
-        of a redirect, once each. It raises FetchError (`fetch-budget`, with the seconds to wait)."""
+    def admission(self, job: Job) -> Callable[[str, Address, int], None]:
+        """The check before each connection of a job's visit: it takes from the budget of the block, of the domain of a
+        redirect, once each, and of other ports. It raises FetchError (`fetch-budget` with the seconds to wait, or
+        `fetch-port-limit`)."""
         paid = {job.domain, self._blocks.get(job.host, "")}
 
-        def admit(host: str, address: Address) -> None:
+        def admit(host: str, address: Address, port: int) -> None:
             now, block, domain = self._clock(), block_of(address), registrable(host)
             self._learn(host, block)
             blocked = 0.0 if block in paid else self.budgets.block_free_at(block)
@@ -159,6 +161,8 @@ class Schedule:
                 blocked = max(blocked, self.budgets.domain_free_at(domain))
             if blocked > now:
                 raise FetchError("fetch-budget", f"{blocked - now:.0f} s", blocked - now)
+            if not is_https_port(port) and not self.budgets.ports.take(host, str(address), port, now):
+                raise FetchError(PORT_LIMIT, str(port))
             if block not in paid:
                 self.budgets.spend_block(block, now)
             if domain not in paid:
@@ -180,7 +184,7 @@ class Schedule:
                 self.budgets.unreached(block, now)
         elif code == "fetch-budget":
             self.budgets.total.give_back()
-        else:
+        elif code not in OFF_PORT:
             self.budgets.well(domain, block)
         lane = self.lanes[domain]
         lane.flying = False

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from urllib.parse import urljoin
 
 from indexer.fetcher import addresses
+from indexer.fetcher.ports import PortRule, is_https_port
 from indexer.fetcher.reasons import FetchError, shown
 from parsers.pointers.locator import MAX_URI, a_label
 
@@ -38,10 +39,10 @@ class Target(NamedTuple):
         return self.host, self.port
 
 
-def target(url: str, table: Container[tuple[str, int]] = ()) -> Target:
+def target(url: str, table: Container[tuple[str, int]] = (), is_permitted: PortRule = is_https_port) -> Target:
     """Parse a URL. `table` holds the (host, port) for which the operator configured an address.
 
-    Raises FetchError: only https and port 443 unless in the table; a domain name and no address; no credentials.
+    Raises FetchError: only https and permitted ports unless in the table; a domain name and no address; no credentials.
     """
     match = _URL.match(url)
     if len(url) > MAX_URI or match is None or not _GRAPHIC.match(match[3]) or "\\" in url:
@@ -59,7 +60,7 @@ def target(url: str, table: Container[tuple[str, int]] = ()) -> Target:
     if (host, port) not in table:
         if scheme != "https":
             raise FetchError("fetch-scheme", scheme)
-        if port != 443:
+        if not is_permitted(port):
             raise FetchError("fetch-port", str(port))
     return Target(scheme, host, port, path if path.startswith("/") else f"/{path}")
 
@@ -77,12 +78,18 @@ def _host(written: str) -> str:
 
 
 def follow(visited: Target, location: str, table: Container[tuple[str, int]] = ()) -> Target:
-    """Where a redirect from `visited` leads. Raises FetchError, as `target` does."""
+    """Where a redirect from `visited` leads: to port 443 only, from wherever. Raises FetchError, as `target` does, but
+    with `fetch-redirect` for what is final in the text of a pointer: the next answer may lead elsewhere."""
     location = location.strip(" \t")
     if not location or len(location) > MAX_URI or not _GRAPHIC.match(location):
         raise FetchError("fetch-redirect", shown(location) or "no location")
-    if _SCHEME.match(location):  # urljoin would take a scheme without a host for a path
-        return target(location, table)
     if location.startswith("//"):
-        return target(f"{visited.scheme}:{location}", table)
-    return target(urljoin(visited.url, location), table)
+        location = f"{visited.scheme}:{location}"
+    elif not _SCHEME.match(location):  # urljoin would take a scheme without a host for a path
+        location = urljoin(visited.url, location)
+    try:
+        return target(location, table)
+    except FetchError as error:
+        if error.refusal.final:
+            raise FetchError("fetch-redirect", error.refusal.sentence) from None
+        raise

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from indexer.errors import SourceError
+from indexer.errors import SourceRefusalError
 from indexer.headers import HeaderStore
 from indexer.headers.networks import LEAD, Network, checkpoints
 from indexer.headers.proof_of_work import work
@@ -31,7 +31,7 @@ LOG_EVERY = 10_000
 _PAGES = 100 * 2_016
 
 
-class HeaderError(SourceError):
+class HeaderError(SourceRefusalError):
     """A header that is refused: the message names its height and the rule it breaks."""
 
 

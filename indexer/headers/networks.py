@@ -156,6 +156,12 @@ def by_caip2(caip2: str) -> Network | None:
     return next((network for network in NETWORKS if network.caip2 == caip2), None)
 
 
+def ticker_of(caip2: str) -> str:
+    """The ticker of the coin of a network, the smallest part of which is a satoshi; "" for a chain of another kind."""
+    network = by_caip2(caip2)
+    return "" if network is None else network.coin.upper()
+
+
 def is_complete_from(caip2: str, start: int) -> bool:
     """Whether reading a network's blocks from height `start` on misses no registration. Networks without inscriptions
     have none to miss; block 0 holds only a coinbase."""

@@ -222,6 +222,13 @@ class HeaderTree:
         if self._bad[number] and (parent is None or not self._bad[parent]):
             self._spread(number, bad=False)
 
+    def best_refused(self) -> int | None:
+        """The refused block with the most work, if that is more than the best chain has: the chain ends too early."""
+        refused = np.flatnonzero(np.frombuffer(self._bad, np.uint8)).tolist()
+        best = max(refused, key=self.work, default=None)
+        most = self.work(self._best[-1]) if self._best else -1
+        return best if best is not None and self.work(best) > most else None
+
     def _spread(self, number: int, *, bad: bool) -> None:
         """Mark a block and its descendants, and select the best chain."""
         touched = {number}

@@ -18,6 +18,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from indexer import http_body
+from indexer.model import LATEST_TIME
 from indexer.rates.feed_urls import RateFeed
 from parsers.cards import money, strict_json
 from parsers.cards.rate_table import LARGEST, SMALLEST
@@ -151,7 +152,7 @@ def _check_base(value: Mapping[str, Any], table: Mapping[str, Decimal], base: st
 
 
 def _moment(stated: Any) -> int | None:
-    """Seconds since 1970, None for any other value."""
+    """Seconds since 1970 up to `LATEST_TIME`, None for any other value."""
     if isinstance(stated, str):
         try:
             read = datetime.fromisoformat(stated.strip().upper())
@@ -162,4 +163,4 @@ def _moment(stated: Any) -> int | None:
         return None
     else:
         seconds = float(stated / 1000 if stated >= _MILLISECONDS else stated)
-    return int(seconds) if seconds > 0 else None
+    return int(seconds) if 0 < seconds <= LATEST_TIME else None

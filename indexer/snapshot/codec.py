@@ -1,7 +1,7 @@
 """The lines of a snapshot: one JSON object each, in one canonical form, so that the same facts give the same bytes.
 
-{"format": "a2b-snapshot/3", "chains": [{"name", "caip2", "first", "height", "hash", "stateHash"?, "partial"?,
-                                         "rules"?}]}   1 without
+{"format": "a2b-snapshot/4", "chains": [{"name", "caip2", "first", "height", "hash", "stateHash"?, "pointers"?,
+                                         "partial"?, "rules"?}]}   1 without; /3 has no pointers: {"count", "hash"}
 {"card": body}                                     sorted by SHA-256
 {"parent": raw}                                    of looked-up values, sorted by txid in internal byte order
 {"headers": {"chain", "first", "raw"}}             80 bytes each, of the blocks before the chain's first
@@ -22,14 +22,25 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from indexer.model import UNCONFIRMED, BlockRef, Event, EventKind, PointerAnchor, Proof, RegistrationState, Status
+from indexer.model import (
+    LATEST_TIME,
+    UNCONFIRMED,
+    BlockRef,
+    Event,
+    EventKind,
+    PointerAnchor,
+    Proof,
+    RegistrationState,
+    Status,
+)
 from indexer.store.schema import POSITION_BITS
+from indexer.store.state_hashes import PointersHash
 from parsers.bitcoin.tx import Outpoint
 from parsers.bitcoin.witness_commitment import CoinbaseProof
 from parsers.cards import Kind
 from parsers.reasons import SENTENCES, Reason
 
-FORMAT = "a2b-snapshot/3"
+FORMAT, FORMER = "a2b-snapshot/4", "a2b-snapshot/3"
 PROOF = b'{"proof":'
 """How a line of a transaction begins, in the one canonical form."""
 
@@ -54,10 +65,22 @@ class _LineObject(
     """An object of a line: every member is checked by type and range, and unknown ones are refused."""
 
 
+class PointersLine(_LineObject, frozen=True, kw_only=True):
+    """The number of valid pointers of a chain, and the hash over them (law 18)."""
+
+    count: Natural
+    hash: Hash
+
+
+def pointers_line(pointers: PointersHash | None) -> PointersLine | None:
+    """The hash over pointers as a member of the first line."""
+    return PointersLine(count=pointers.total, hash=pointers.digest) if pointers is not None else None
+
+
 class ChainHead(_LineObject, frozen=True, kw_only=True):
-    """The statement of a snapshot about one chain: the range of heights, the newest block, the state hash there;
-    `partial` when only selected transactions of its blocks were read, so there is no state hash; `rules` is the number
-    of the rules by which they were read."""
+    """The statement of a snapshot about one chain: the range of heights, the newest block, the state hash there and
+    that of its pointers; `partial` when only selected transactions of its blocks were read, so there is no state hash;
+    `rules` is the number of the rules by which they were read."""
 
     name: Name
     caip2: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]{3,8}:[A-Za-z0-9_-]{1,64}\Z")]
@@ -65,6 +88,7 @@ class ChainHead(_LineObject, frozen=True, kw_only=True):
     height: Height
     hash: Hash
     state_hash: str | None = None
+    pointers: PointersLine | None = None
     partial: bool = False
     rules: Annotated[int, msgspec.Meta(ge=1)] = 1
 
@@ -82,7 +106,7 @@ class _BlockLine(_LineObject, frozen=True, kw_only=True):
     height: Height
     hash: Hash
     prev: Hash
-    time: Natural
+    time: Annotated[int, msgspec.Meta(ge=0, le=LATEST_TIME)]
     header: _Header = ""
 
 
@@ -229,8 +253,8 @@ def parse(line: bytes) -> tuple[str, Any]:
         record = _DECODER.decode(line)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise SnapshotError(f"this is not a line of a snapshot ({error}): {line[:60]!a}") from None
-    if record.format not in (None, FORMAT):
-        raise SnapshotError(f"the format is {record.format[:60]!a}, and this version reads {FORMAT}")
+    if record.format not in (None, FORMAT, FORMER):
+        raise SnapshotError(f"the format is {record.format[:60]!a}, and this version reads {FORMAT} and {FORMER}")
     members = [name for name in record.__struct_fields__ if getattr(record, name) is not None]
     if members == ["format", "chains"]:
         del members[0]

@@ -3,6 +3,7 @@ bytes."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -27,11 +28,14 @@ from indexer.snapshot.codec import (
     header_line,
     headers_line,
     parent_line,
+    pointers_line,
     proof_line,
 )
-from indexer.state_hash import state_hash, stored_state_hash
+from indexer.state_hash import computed_state_hash, hashed_block, stored_state_hash
 from indexer.store import Store
 from indexer.store.full_scan import FullScan
+
+log = logging.getLogger(__name__)
 
 _igzip: Any = igzip
 _DAMAGED: Any = (EOFError, OSError, isal_zlib.error)
@@ -49,7 +53,8 @@ Progress = Callable[[int, int], None]
 
 
 def export(store: Store, file: IO[bytes], progress: Progress = lambda _done, _all: None) -> Counts:
-    """Write everything confirmed to `file`. Raises SnapshotError when a reorg removes blocks meanwhile."""
+    """Write everything confirmed to `file`, of chains that are read twice what was. Raises SnapshotError when
+    a reorg removes blocks meanwhile."""
     since, scan = store.outbox.newest_seq(), FullScan(store.engine)
     heads = _heads(store)
     up_to = {head.name: head.height for head in heads}
@@ -82,15 +87,17 @@ def export(store: Store, file: IO[bytes], progress: Progress = lambda _done, _al
 def _heads(store: Store) -> list[ChainHead]:
     heads = []
     for name, caip2 in sorted(store.chains().items()):
-        newest, first = store.blocks.newest(name), store.blocks.lowest_height(name)
+        newest, first = hashed_block(store, name), store.blocks.lowest_height(name)
+        if newest is None and first is not None:
+            log.warning("%s is not in the snapshot: none of its blocks was read twice yet", name)
         if newest is not None and first is not None:
             stored = stored_state_hash(store, name)
             is_current = stored is not None and stored.height == newest.height
-            digest = stored.digest if stored is not None and is_current else state_hash(store, name, newest.height)
+            state = stored if stored is not None and is_current else computed_state_hash(store, name, newest.height)
             heads.append(
                 ChainHead(
                     name=name, caip2=caip2, first=first, height=newest.height, hash=newest.hash[::-1].hex(),
-                    state_hash=digest, partial=store.is_partial(name),
+                    state_hash=state.digest, pointers=pointers_line(state.pointers), partial=store.is_partial(name),
                     rules=store.rules(name),
                 )
             )  # fmt: skip

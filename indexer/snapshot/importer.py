@@ -10,14 +10,23 @@ from hashlib import sha256
 from typing import Any, ClassVar
 
 from indexer.headers.networks import by_caip2, mined
-from indexer.model import RULES, BlockFacts, BlockRef, Event, Proof
-from indexer.snapshot.codec import PROOF, ChainHead, Counts, Headers, SnapshotError, parse
+from indexer.model import EVM, RULES, BlockFacts, BlockRef, Event, Proof
+from indexer.snapshot.codec import (
+    PROOF,
+    ChainHead,
+    Counts,
+    Headers,
+    SnapshotError,
+    parse,
+    pointers_line,
+)  # fmt: skip
 from indexer.snapshot.replay import VerifiedChain
 from indexer.snapshot.trusted import TrustedChain
 from indexer.state_hash import update_state_hash
-from indexer.store import Store, Writer, block_writer, chain_marks, contents
+from indexer.store import Store, Writer, block_writer, chain_marks, contents, second_readings
 from indexer.store.imports import begin_import, empty, finish_import
 from indexer.store.source_store import SourceStore
+from indexer.store.state_hashes import StateHash
 from parsers.bitcoin import tx
 from parsers.bitcoin.witness_commitment import CoinbaseProof
 from parsers.cards.strict_json import MAX_BYTES
@@ -147,9 +156,12 @@ class _Import:
         for head in heads:
             if head.height < head.first or head.name in self._heads:
                 raise SnapshotError(f"{head.name} is listed twice, or ends before it begins")
+            network = by_caip2(head.caip2)
+            other = next((other.name for other in self._heads.values() if other.caip2 == head.caip2), None)
+            if other is not None and network is not None and network.kind != "regtest":
+                raise SnapshotError(f"{other} and {head.name} are both {head.caip2}, and a network has one name")
             self._heads[head.name] = head
             self._check_rules(head)
-            network = by_caip2(head.caip2)
             if self._trust:
                 self._chains[head.name] = TrustedChain(head)
             else:
@@ -310,18 +322,27 @@ class _Import:
             return ChainReport(head.name, head.caip2, None, head.height, "", gap, None)
         chain.finish()
         newest = self._store.blocks.newest(head.name)
+        if head.caip2.startswith(EVM):  # imported on trust: as those were that the file is of
+            second_readings.begin(self._writer, head.name)
+            second_readings.advance(self._writer, head.name, head.height)
         stored = update_state_hash(self._store, self._writer, head.name)
         digest = stored.digest if stored is not None else None
         if not chain.gap:
-            self._compare(head, newest, digest)
+            self._compare(head, newest, stored)
         height = newest.height if newest is not None else None
         return ChainReport(head.name, head.caip2, height, head.height, chain.checked, chain.gap, digest)
 
     @staticmethod
-    def _compare(head: ChainHead, newest: BlockRef | None, digest: str | None) -> None:
+    def _compare(head: ChainHead, newest: BlockRef | None, stored: StateHash | None) -> None:
         if newest is None or (newest.height, newest.hash[::-1].hex()) != (head.height, head.hash):
             raise SnapshotError(f"{head.name} does not end in the block that the first line names: {head.hash}")
+        digest, pointers = (stored.digest, pointers_line(stored.pointers)) if stored is not None else (None, None)
         if head.rules == RULES and digest != head.state_hash:
             raise SnapshotError(
                 f"{head.name}: the state hash at block {head.height:,} is {digest}, and the file says {head.state_hash}"
+            )
+        if head.rules == RULES and head.pointers is not None and pointers != head.pointers:
+            raise SnapshotError(
+                f"{head.name}: the hash over pointers at block {head.height:,} is {pointers}, "
+                f"and the file says {head.pointers}"
             )

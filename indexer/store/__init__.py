@@ -9,11 +9,12 @@ from indexer.store.database import (
     DamagedDatabaseError,
     StoreError,
     StoreUnavailableError,
+    WriteRefusedError,
     unchecked,
 )
 from indexer.store.fetches import DueLocator, FetchOutcome, FetchState, LocatorStatus, ServedBody
 from indexer.store.history import RegistrationHistory, Revision, Unconfirmed
-from indexer.store.layout import connect
+from indexer.store.layout import Migration, MigrationPlan, connect, plan_migration
 from indexer.store.outbox import Change
 from indexer.store.store import Store
 from indexer.store.writer import Writer
@@ -26,6 +27,8 @@ __all__ = [
     "FetchOutcome",
     "FetchState",
     "LocatorStatus",
+    "Migration",
+    "MigrationPlan",
     "RegistrationHistory",
     "Revision",
     "ServedBody",
@@ -33,7 +36,9 @@ __all__ = [
     "StoreError",
     "StoreUnavailableError",
     "Unconfirmed",
+    "WriteRefusedError",
     "Writer",
     "connect",
+    "plan_migration",
     "unchecked",
 ]

@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import IO, Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, LargeBinary, Select, Table, func, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Engine, LargeBinary, Select, Table, func, insert, or_, select
 
 from indexer.model import SCHEMA
 from indexer.store.checks import CheckKind
 from indexer.store.database import StoreError, reading_at_once, writing
 from indexer.store.full_scan import BODIES_AT_ONCE, ROWS_AT_ONCE
+from indexer.store.migrations import PREVIOUS, PREVIOUS_VERSION, values_of_new_columns
 from indexer.store.process_lock import writer_lock
-from indexer.store.schema import CHAIN, PROGRAM, checks, meta, metadata
+from indexer.store.schema import CHAIN, PROGRAM, checks, fill_rebuilt, meta, metadata
 
 FORMAT = 1
 
@@ -44,6 +45,7 @@ class BackupHead(NamedTuple):
 
     version: str
     keys: Mapping[str, str] | None
+    schema: str = SCHEMA
 
 
 def original_tables() -> list[Table]:
@@ -69,7 +71,7 @@ def write_backup(engine: Engine, file: IO[bytes], head: BackupHead, progress: Pr
         digest.update(line)
         file.write(line)
 
-    put({"backup": FORMAT, "schema": SCHEMA, "version": head.version, "keys": head.keys})
+    put({"backup": FORMAT, "schema": head.schema, "version": head.version, "keys": head.keys})
     with reading_at_once(engine) as connection:
         total = sum(_count(connection, table) for table in original_tables())
         for table in original_tables():
@@ -103,16 +105,17 @@ def _encoded(value: bytes | None) -> str | None:
 
 
 def read_head(line: bytes) -> BackupHead:
-    """The first line. Raises BackupError for another kind of file, or a backup of another schema."""
+    """The first line. Raises BackupError for another kind of file, or a backup of a schema that is not restored."""
     head = _parsed(line)
     if not isinstance(head, dict) or head.get("backup") != FORMAT:
         raise BackupError("this is not a backup of this program: its first line is another")
-    if head.get("schema") != SCHEMA:
+    schema = head.get("schema")
+    if schema not in (SCHEMA, PREVIOUS):
         raise BackupError(
-            f"the backup is of schema {head.get('schema')!r}, and this program has {SCHEMA!r}: restore it with version "
-            f"{head.get('version')!r}; this version migrates the database then"
+            f"the backup is of schema {schema!r}, and this program restores {SCHEMA!r} and {PREVIOUS!r}, of version "
+            f"{PREVIOUS_VERSION}: restore it with version {head.get('version')!r}"
         )
-    return BackupHead(str(head.get("version")), head.get("keys"))
+    return BackupHead(str(head.get("version")), head.get("keys"), schema)
 
 
 def restore(
@@ -129,6 +132,7 @@ def restore(
         with writing(engine) as connection:
             _check_empty(connection)
             count = _Restore(connection, progress).run(iter(lines))
+            fill_rebuilt(connection)
             before_commit()
             return count
     finally:
@@ -149,14 +153,15 @@ class _Restore:
 
     def __init__(self, connection: Connection, progress: Progress) -> None:
         self._connection, self._progress = connection, progress
-        self._digest, self._done, self._table = sha256(), 0, meta
+        self._digest, self._done, self._schema = sha256(), 0, SCHEMA
+        self._table, self._columns, self._new_values = meta, meta.columns.keys(), dict[str, ColumnElement[Any]]()
         self._tables = {table.name: table for table in original_tables()}
         self._batch: list[dict[str, Any]] = []
         self._bytes = 0
 
     def run(self, lines: Iterator[bytes]) -> int:
         head = next(lines, b"")
-        read_head(head)
+        self._schema = read_head(head).schema
         self._digest.update(head)
         for line in lines:
             value = _parsed(line)
@@ -173,15 +178,18 @@ class _Restore:
     def _begin(self, value: Mapping[str, Any]) -> None:
         self._flush()
         table = self._tables.pop(str(value["table"]), None)
-        if table is None or value.get("columns") != table.columns.keys():
+        new = values_of_new_columns(str(value["table"])) if self._schema == PREVIOUS else {}
+        columns = [] if table is None else [column.name for column in table.columns if column.name not in new]
+        if table is None or value.get("columns") != columns:
             raise BackupError(f"the backup holds a table {value['table']!a} that this program's schema does not have")
-        self._table = table
+        self._table, self._columns = table, columns
+        self._new_values = {name: new[name] for name in new.keys() - table.info["restored"].keys()}
 
     def _add(self, values: list[Any], size: int) -> None:
-        columns = self._table.columns
-        if len(values) != len(columns):
-            raise BackupError(f"a row of {self._table.name} has {len(values)} values, not {len(columns)}")
-        row = {column.name: _decoded(column.type, value) for column, value in zip(columns, values, strict=True)}
+        if len(values) != len(self._columns):
+            raise BackupError(f"a row of {self._table.name} has {len(values)} values, not {len(self._columns)}")
+        types = (self._table.columns[name].type for name in self._columns)
+        row = dict(zip(self._columns, map(_decoded, types, values), strict=True))
         self._batch.append(row | self._table.info["restored"])
         self._bytes += size
         if len(self._batch) >= ROWS_AT_ONCE or self._bytes >= 16 << 20:
@@ -189,7 +197,7 @@ class _Restore:
 
     def _flush(self) -> None:
         if self._batch:
-            self._connection.execute(insert(self._table), self._batch)
+            self._connection.execute(insert(self._table).values(self._new_values), self._batch)
         self._done += len(self._batch)
         self._batch, self._bytes = [], 0
         self._progress(self._done, 0)

@@ -62,13 +62,16 @@ class HostVerdict(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainBadge:
     """The badge of a registration: `by` is name, dns, hash or "" for no badge; `card` is the SHA-256 of the checked
-    card, `checked_at` is when the badge was last confirmed or not found, 0 before the first check of the host."""
+    card, `checked_at` is when the badge was last confirmed or not found, 0 before the first check of the host. `reason`
+    is a code of why the last check, at `tried_at`, or a part of it failed, "" for none."""
 
     registration: str
     host: str
     card: bytes
     by: str
     checked_at: int
+    reason: str = ""
+    tried_at: int = 0
 
     def holds(self, host: str, card: bytes) -> bool:
         """Whether a card (SHA-256) with a url at `host` has the badge: a new revision loses a badge by hash."""
@@ -95,8 +98,10 @@ def _badges_of() -> Select[Any]:
     """The badges of the bound `registrations`. Cached: composing the statement takes as long as the answer."""
     registrations: BindParameter[Any] = bindparam("registrations", expanding=True)
     check = (checks.c.kind == CheckKind.BADGE) & (checks.c.name == badges.c.registration)
-    checked_at = case((badges.c.by != "", badges.c.verified_at), else_=func.coalesce(checks.c.checked_at, 0))
-    columns = (badges.c.registration, badges.c.host, badges.c.card, badges.c.by, checked_at.label("checked_at"))
+    tried_at = func.coalesce(checks.c.checked_at, 0)
+    checked_at = case((badges.c.by != "", badges.c.verified_at), else_=tried_at).label("checked_at")
+    outcome = (checked_at, func.coalesce(checks.c.reason, "").label("reason"), tried_at.label("tried_at"))
+    columns = (badges.c.registration, badges.c.host, badges.c.card, badges.c.by, *outcome)
     return select(*columns).outerjoin(checks, check).where(badges.c.registration.in_(registrations))
 
 
@@ -138,8 +143,8 @@ def _new(candidate: BadgeCandidate) -> dict[str, Any]:
 
 
 def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[str]:
-    """Store the answer of a host. Returns the registrations that may have changed, sorted: those with a changed or
-    confirmed badge, and, where they are few and the host answered, those without one."""
+    """Store the answer of a host, or why there is none. Returns the registrations that may have changed, sorted: those
+    that have or lose a badge, and, where they are few, those without one."""
     of_host = badges.c.host == verdict.host
     having = connection.execute(select(badges).where(of_host, badges.c.by != "")).mappings()
     holders = {row["registration"]: row for row in having}
@@ -150,8 +155,7 @@ def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[st
         if oldest is not None and not badge_of.get(oldest):
             badge_of[oldest] = "hash"
     without = select(badges.c.registration).where(of_host, badges.c.by == "").limit(MAX_ANNOUNCED + 1)
-    has_answered = "name" not in verdict.failed
-    announced = connection.execute(without).scalars().all() if has_answered else []
+    announced = connection.execute(without).scalars().all()
     queue.fail_all(connection, CheckKind.BADGE, verdict.host, verdict.reason, now_ms)
     confirmed = [registration for registration, by in badge_of.items() if by]
     queue.record(connection, CheckKind.BADGE, confirmed, now_ms, verdict.reason)

@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select
 
-from indexer.model import RULES, BlockFacts, BlockRef, Event, EventKind
+from indexer.model import RULES, BlockFacts, BlockLogs, BlockRef, Event, EventKind
 from indexer.spill import AT_ONCE, Spill, SpilledPairs, pieces
-from indexer.store import outbox, pending, proofs, schema, sightings, topic_anchors
+from indexer.store import outbox, pending, proofs, schema, second_readings, sightings, topic_anchors
 from indexer.store.queries import insert_new, insert_rows
 from indexer.store.rows import event_row
 from indexer.store.schema import READ_BY, blocks, cards, events, meta
@@ -61,7 +61,9 @@ def _append(
 ) -> None:
     if _check_linked(connection, chain, block_facts, sparse=sparse):
         set_rules(connection, chain, rules)
-    insert_rows(connection, blocks, [block_row(facts.ref) for facts in block_facts])
+    insert_rows(connection, blocks, [block_row(facts) for facts in block_facts])
+    logs = [_logs_row(facts.ref, facts.logs) for facts in block_facts if facts.logs is not None]
+    insert_rows(connection, schema.block_logs, logs)
     raws = [{"txid": txid, "raw": raw} for facts in block_facts for txid, raw in facts.parents.items()]
     insert_new(connection, schema.parents, raws)
     for portion in _portions(block_facts):
@@ -89,11 +91,16 @@ def _insert_contents(connection: Connection, chain: str, block_facts: Sequence[B
     outbox.append(connection, [*(change for facts in block_facts for change in block_changes(facts)), *replaced])
 
 
-def block_row(ref: BlockRef) -> dict[str, Any]:
+def block_row(facts: BlockFacts) -> dict[str, Any]:
+    ref = facts.ref
     return {
         "chain": ref.chain, "height": ref.height, "hash": ref.hash,
-        "prev": ref.prev, "time": ref.time, "header": ref.header,
+        "prev": ref.prev, "time": ref.time, "header": ref.header, "source": facts.source,
     }  # fmt: skip
+
+
+def _logs_row(ref: BlockRef, logs: BlockLogs) -> dict[str, Any]:
+    return {"chain": ref.chain, "height": ref.height, **logs._asdict()}
 
 
 def _check_linked(connection: Connection, chain: str, block_facts: Sequence[BlockFacts], *, sparse: bool) -> bool:
@@ -155,6 +162,7 @@ def _forget(connection: Connection, chain: str, above: int) -> int:
     registrations = connection.execute(select(events.c.registration).where(*gone).distinct()).scalars().all()
     pointers, named = sightings.before_rollback(connection, chain, above)
     count = connection.execute(delete(blocks).where(blocks.c.chain == chain, blocks.c.height > above)).rowcount
+    second_readings.roll_back(connection, chain, above)
     pending.remove_registrations(connection, chain, registrations)
     sightings.stop_unnamed(connection, named)
     reverted = {"chain": chain, "op": "revert", "height": above, "reason": "reorg"}

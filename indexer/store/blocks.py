@@ -24,9 +24,9 @@ _MEDIAN_WINDOW = 24
 class BlockQueries(Queries):
     """Blocks of a chain by height."""
 
-    def newest(self, chain: str) -> BlockRef | None:
-        """The highest stored block of a chain."""
-        return self._highest(blocks.c.chain == chain)
+    def newest(self, chain: str, up_to: int | None = None) -> BlockRef | None:
+        """The highest stored block of a chain; of sources with a number up to `up_to`, or of all."""
+        return self._highest(*_of_sources(chain, up_to))
 
     def below(self, chain: str, height: int) -> BlockRef | None:
         """The highest stored block of a chain below a height."""
@@ -40,9 +40,11 @@ class BlockQueries(Queries):
         row = self._first(select(blocks).where(*conditions).order_by(blocks.c.height.desc()).limit(1))
         return rows.block(row) if row else None
 
-    def lowest_height(self, chain: str) -> int | None:
-        """The height of the first stored block of a chain, None without blocks."""
-        height: int | None = self._scalar(select(func.min(blocks.c.height)).where(blocks.c.chain == chain))
+    def lowest_height(self, chain: str, above: int = -1, up_to: int | None = None) -> int | None:
+        """The height of the first stored block of a chain above a height, None without one; of sources with a number up
+        to `up_to`, or of all."""
+        where = *_of_sources(chain, up_to), blocks.c.height > above
+        height: int | None = self._scalar(select(func.min(blocks.c.height)).where(*where))
         return height
 
     def height_at(self, chain: str, time_ms: int) -> int | None:
@@ -64,6 +66,10 @@ class BlockQueries(Queries):
         )
         matches = self._rows_in(statement.group_by(blocks.c.height), blocks.c.height, sorted(set(heights)))
         return {row["height"]: row["latest"] for row in matches}
+
+
+def _of_sources(chain: str, up_to: int | None) -> list[ColumnElement[bool]]:
+    return [blocks.c.chain == chain, *([blocks.c.source <= up_to] if up_to is not None else [])]
 
 
 class HeaderQueries(Queries):

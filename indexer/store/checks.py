@@ -110,6 +110,17 @@ def get(connection: Connection, kind: CheckKind, name: str) -> CheckState | None
     return None if row is None else CheckState(**row)
 
 
+def states(connection: Connection, kind: CheckKind, names: Iterable[str]) -> list[tuple[str, CheckState]]:
+    """The targets and states of checks, by target; unknown ones are left out."""
+    columns = (checks.c.target, *(checks.c[name] for name in CheckState.__dataclass_fields__))
+    rows = (
+        dict(row)
+        for batch in batches(names)
+        for row in connection.execute(select(*columns).where(*_named(kind, batch)).order_by(checks.c.target)).mappings()
+    )
+    return [(row.pop("target"), CheckState(**row)) for row in rows]
+
+
 def _there(kind: CheckKind, target: str) -> tuple[Any, ...]:
     return checks.c.kind == kind, checks.c.target == target
 

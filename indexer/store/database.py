@@ -60,8 +60,18 @@ class DamagedDatabaseError(StoreUnavailableError):
     database."""
 
 
+class WriteRefusedError(StoreError):
+    """The database can be read, and takes no writes: its disk is full, it is locked or read-only. Clients may try again
+    when an operator has acted."""
+
+
 class OtherChainError(StoreError):
-    """The database holds another chain, or another program's accounts, under the name of one that is configured."""
+    """The database holds another chain, or the records of another contract or program, under the name of one that is
+    configured."""
+
+
+class HeldNetworkError(StoreError):
+    """Another name holds the network that is configured."""
 
 
 DATABASE_ERRORS = (StoreError, SQLAlchemyError)
@@ -173,4 +183,14 @@ def writing(engine: Engine, lock: AdvisoryLock | None = None) -> Iterator[Connec
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({lock:d})")
             yield connection
     except DBAPIError as error:
-        raise StoreError(f"cannot write to {engine.url.render_as_string()}: {error.orig}") from error
+        raise write_error(engine.url.render_as_string(), error) from error
+
+
+_REFUSALS = ("25006", "42501")
+"""SQLSTATE of what PostgreSQL refuses to all writers: a read-only transaction, a user without the privilege."""
+
+
+def write_error(name: str, error: DBAPIError) -> StoreError:
+    """What a failed write to the database with this name is: refused as a database refuses any, or a mistake in it."""
+    is_refused = isinstance(error, OperationalError) or getattr(error.orig, "sqlstate", None) in _REFUSALS
+    return (WriteRefusedError if is_refused else StoreError)(f"cannot write to {name}: {error.orig}")

@@ -99,6 +99,17 @@ class HistoryQueries(Queries):
         statement = confirmed(*conditions).order_by(events.c.chain, events.c.place)
         return [revision(row) for row in self._rows(statement)]
 
+    def has_events(self, chain: str, above: int, last: int, up_to: int | None = None) -> bool:
+        """Whether blocks of a chain above the height `above`, up to `last`, hold events; blocks of sources with a
+        number up to `up_to`, or of all."""
+        statement = select(events.c.place).where(
+            events.c.chain == chain, events.c.height > above, events.c.height <= last
+        )
+        if up_to is not None:
+            is_same = (blocks.c.chain == events.c.chain) & (blocks.c.height == events.c.height)
+            statement = statement.join(blocks, is_same).where(blocks.c.source <= up_to)
+        return self._scalar(statement.limit(1)) is not None
+
     def of(self, registration: str) -> list[Revision]:
         """The confirmed revisions of a registration, oldest first; empty for an unknown id."""
         return [revision(row) for row in self._rows(_of(), registration=registration)]

@@ -7,7 +7,17 @@ import uuid
 from sqlalchemy import Engine, Table, delete, insert, select
 
 from indexer.store.database import StoreError
-from indexer.store.schema import IMPORTING, cards, locators, meta, metadata, sightings
+from indexer.store.schema import (
+    HASH_KEY,
+    IMPORTING,
+    cards,
+    fill_rebuilt,
+    locators,
+    meta,
+    metadata,
+    outbox_runs,
+    sightings,
+)
 
 
 def begin_import(engine: Engine) -> None:
@@ -17,7 +27,8 @@ def begin_import(engine: Engine) -> None:
     """
     with engine.connect() as connection:
         is_marked = connection.execute(select(meta.c.key).where(meta.c.key == IMPORTING)).first() is not None
-        filled = [table.name for table in _filled_tables() if connection.execute(select(table).limit(1)).first()]
+        tables = [table for table in _filled_tables() if table is not outbox_runs]  # it has that of this process
+        filled = [table.name for table in tables if connection.execute(select(table).limit(1)).first()]
     if is_marked:
         empty(engine)
     elif filled:
@@ -40,8 +51,9 @@ def empty(engine: Engine) -> None:
     with engine.begin() as connection:
         for table in reversed(_filled_tables()):
             connection.execute(delete(table))
-        connection.execute(delete(meta).where(meta.c.key != "schema"))
+        connection.execute(delete(meta).where(meta.c.key.not_in(("schema", HASH_KEY))))
         connection.execute(insert(meta).values(key="epoch", value=uuid.uuid4().hex))
+        fill_rebuilt(connection)
 
 
 def _filled_tables() -> list[Table]:

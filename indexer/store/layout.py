@@ -1,18 +1,22 @@
-"""The tables of a database: created on its first use, migrated in one of an earlier version, and checked on every later
+"""The tables of a database: created on its first use, migrated where that is requested, and checked on every later
 use, whichever component opens it: those of every module that was imported before."""
 
 from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, func, insert, inspect, select, update
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from indexer.model import SCHEMA
-from indexer.store import migrations, nonces, requests, statistics  # noqa: F401 - they declare tables
+from indexer.store import followers, migrations, nonces, requests, statistics  # noqa: F401 - they declare tables
 from indexer.store.database import (
     BUSY_SECONDS,
     DamagedDatabaseError,
@@ -21,11 +25,32 @@ from indexer.store.database import (
     guard,
     unchecked,
 )
+from indexer.store.database_copy import CopyPlan, make_copy, planned_copy
 from indexer.store.locks import AdvisoryLock
 from indexer.store.process_lock import writer_lock
-from indexer.store.schema import IMPORTING, meta, metadata
+from indexer.store.schema import IMPORTING, meta, metadata, new_hash_key
 
 log = logging.getLogger(__name__)
+
+_MIGRATE = "run `a2b migrate`, `a2b index` or `a2b up` of this version on it once"
+
+
+class Migration(Enum):
+    """What is done with a database of version 0.2.0. A file of SQLite is copied first, beside it, unless that is
+    left out."""
+
+    REFUSED = 0
+    WITH_COPY = 1
+    WITHOUT_COPY = 2
+
+
+class MigrationPlan(NamedTuple):
+    """What a migration changes: the schema of the database, the tables that it lacks, and the copy that is made first,
+    of SQLite."""
+
+    version: str
+    missing: tuple[str, ...]
+    copy: CopyPlan | None
 
 
 def connect_read_only(file: Path) -> Engine:
@@ -52,22 +77,52 @@ def connect_read_only(file: Path) -> Engine:
     raise StoreError(f"cannot read the database {file}: {last_error.orig}") from last_error
 
 
-def connect(url: str, *, importing: bool = False, replica: bool = False) -> Engine:
-    """A connection pool for `url` (`sqlite:///PATH` or `postgresql+psycopg://…`) with the schema in place: created in
-    an empty database, migrated in one of an earlier version. A `replica` is only read.
+def connect(
+    url: str,
+    *,
+    create: bool = True,
+    migration: Migration = Migration.REFUSED,
+    importing: bool = False,
+    replica: bool = False,
+) -> Engine:
+    """A connection pool for `url` (`sqlite:///PATH` or `postgresql+psycopg://…`) with the schema in place: missing
+    tables are created with `create`, and those of version 0.2.0 are migrated as `migration` says. A `replica` is only
+    read.
 
     Raises StoreError when the URL names no database, or one of another version of this program, or, unless `importing`,
     one with an incomplete import; StoreUnavailableError when it cannot be reached.
     """
-    engine = unchecked(url)
-    name = engine.url.render_as_string()
-    try:
+    with _connecting(url) as engine, ExitStack() as after_error:
         with engine.begin() as connection:
-            is_changed = not replica and _prepare(engine, connection)
+            is_changed = create and not replica and _prepare(engine, connection, migration, after_error)
             _check(connection, importing=importing, replica=replica)
+        after_error.pop_all()
         if is_changed:
             with engine.begin() as connection:
                 migrations.drop_superseded(connection)
+    return engine
+
+
+def plan_migration(url: str) -> MigrationPlan:
+    """What `connect` would migrate in a database; nothing is changed. Raises StoreError, also where this version cannot
+    migrate it."""
+    with _connecting(url) as engine, engine.connect() as connection:
+        version = _version(connection)
+        if version not in (SCHEMA, migrations.PREVIOUS):
+            _check(connection, importing=False, replica=False)
+        missing = sorted(metadata.tables.keys() - migrations.stored_columns(connection).keys())
+        copy = _planned_copy(engine) if version == migrations.PREVIOUS else None
+    engine.dispose()
+    return MigrationPlan(str(version), tuple(missing), copy)
+
+
+@contextmanager
+def _connecting(url: str) -> Iterator[Engine]:
+    """A connection pool that an error closes; errors of its driver become a StoreError that names the database."""
+    engine = unchecked(url)
+    name = engine.url.render_as_string()
+    try:
+        yield engine
     except DamagedDatabaseError:
         engine.dispose()
         raise
@@ -80,12 +135,14 @@ def connect(url: str, *, importing: bool = False, replica: bool = False) -> Engi
     except BaseException:
         engine.dispose()
         raise
-    return engine
 
 
-def _prepare(engine: Engine, connection: Connection) -> bool:
+def _prepare(engine: Engine, connection: Connection, migration: Migration, after_error: ExitStack) -> bool:
     """Create or migrate the tables: all or nothing, one process at a time. Returns whether that was needed."""
-    if _version(connection) == SCHEMA and _is_complete(connection):
+    version = _version(connection)
+    if version == migrations.PREVIOUS and migration is Migration.REFUSED:
+        return False
+    if version == SCHEMA and _is_complete(connection):
         return False
     if engine.dialect.name == "sqlite":
         # the driver itself begins no transaction for CREATE
@@ -93,39 +150,53 @@ def _prepare(engine: Engine, connection: Connection) -> bool:
     else:
         connection.execute(select(func.pg_advisory_xact_lock(int(AdvisoryLock.SCHEMA))))
     version = _version(connection)
-    if version in migrations.STEPS:
-        _migrate(engine, connection, version)
-    elif version is None:
-        # none, or payments of an earlier version without a registry
-        migrations.migrate(connection, migrations.OLDEST)
-    if version is None or version in {SCHEMA, *migrations.STEPS}:
+    if version == migrations.PREVIOUS:
+        _migrate(engine, connection, migration, after_error)
+    if version in (None, SCHEMA, migrations.PREVIOUS):
         _check_columns(connection)
         migrations.create_missing(connection)
         statistics.write_missing(connection)
     if version is None:
-        rows = [{"key": "schema", "value": SCHEMA}, {"key": "epoch", "value": uuid.uuid4().hex}]
+        rows = [{"key": "schema", "value": SCHEMA}, {"key": "epoch", "value": uuid.uuid4().hex}, new_hash_key()]
         connection.execute(insert(meta), rows)
     return True
 
 
 def _is_complete(connection: Connection) -> bool:
-    has_tables = metadata.tables.keys() <= {*inspect(connection).get_table_names()}
+    has_tables = metadata.tables.keys() <= migrations.stored_columns(connection).keys()
     return has_tables and not migrations.missing_indexes(connection) and not statistics.missing(connection)
 
 
-def _migrate(engine: Engine, connection: Connection, version: str) -> None:
-    """Migrate while no indexer writes, which must be of an earlier version. Raises StoreError while one does."""
+def _migrate(engine: Engine, connection: Connection, migration: Migration, after_error: ExitStack) -> None:
+    """Migrate while no indexer of that version writes; `after_error` removes the copy. Raises StoreError while one
+    does, or where there is no room for the copy."""
     lock = writer_lock(engine)
     if not lock.acquire():
         raise StoreError(
-            f"the database has schema {version!r}, and an indexer of an earlier version is writing to it; stop it first"
+            f"an indexer of version {migrations.PREVIOUS_VERSION} writes to the database, which would be migrated: "
+            "stop it first"
         )
     try:
-        log.warning("the database has schema %s, of an earlier version: migrating it to %s", version, SCHEMA)
-        migrations.migrate(connection, version)
+        copy = _planned_copy(engine) if migration is Migration.WITH_COPY else None
+        if copy is not None:
+            make_copy(copy)
+            after_error.callback(copy.path.unlink, missing_ok=True)
+        copied = f"it was copied to {copy.path} first" if copy is not None else "without a copy of it"
+        log.warning(
+            "the database has schema %s, of version %s: migrating it to %s, %s",
+            migrations.PREVIOUS, migrations.PREVIOUS_VERSION, SCHEMA, copied,
+        )  # fmt: skip
+        migrations.migrate(connection)
         connection.execute(update(meta).where(meta.c.key == "schema").values(value=SCHEMA))
     finally:
         lock.release()
+
+
+def _planned_copy(engine: Engine) -> CopyPlan | None:
+    """The copy before a migration; None of a database on a server."""
+    return (
+        planned_copy(Path(str(engine.url.database)), migrations.PREVIOUS) if engine.dialect.name == "sqlite" else None
+    )
 
 
 def _version(connection: Connection) -> str | None:
@@ -152,9 +223,7 @@ def _check(connection: Connection, *, importing: bool, replica: bool) -> None:
         )
     missing = metadata.tables.keys() - set(inspect(connection).get_table_names())
     if missing:
-        raise StoreError(
-            f"the database lacks the tables {', '.join(sorted(missing))}: run `a2b index` of this version on it once"
-        )
+        raise StoreError(f"the database lacks the tables {', '.join(sorted(missing))}: {_MIGRATE}")
     _check_columns(connection)
     is_importing = select(meta.c.key).where(meta.c.key == IMPORTING)
     if not importing and connection.execute(is_importing).first() is not None:
@@ -165,20 +234,19 @@ def _check(connection: Connection, *, importing: bool, replica: bool) -> None:
 
 
 def _advice(version: str) -> str:
-    if version in migrations.STEPS:
-        return "run `a2b index` of this version on it once"
-    if version.isdecimal() and int(version) < int(migrations.OLDEST):
+    if version == migrations.PREVIOUS:
+        return _MIGRATE
+    if version.isdecimal() and int(version) < int(SCHEMA):
         return (
-            f"open it once with a version of this program that has schema {migrations.OLDEST} (of November 2026), "
-            "which migrates it, or index into a new database"
+            f"this version migrates databases of version {migrations.PREVIOUS_VERSION} (schema {migrations.PREVIOUS}) "
+            "alone: open it once with that version, or index into a new database"
         )
     return "use the version that made it, or index into a new database"
 
 
 def _check_columns(connection: Connection) -> None:
     """Raises StoreError where a table has other columns: it is another program's, or of another version."""
-    for (_, name), columns in inspect(connection).get_multi_columns().items():
-        stored = {column["name"] for column in columns}
+    for name, stored in migrations.stored_columns(connection).items():
         if name in metadata.tables and (other := stored ^ set(metadata.tables[name].columns.keys())):
             raise StoreError(
                 f"the table {name} of {connection.engine.url.render_as_string()} has other columns than this program's "

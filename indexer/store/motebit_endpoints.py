@@ -49,10 +49,13 @@ class EndpointKey(NamedTuple):
 
 
 class HandshakeOutcome(NamedTuple):
-    """The manifest of an endpoint that named its key, or the code of the refusal."""
+    """The manifest of an endpoint that named its key, or the code of why there is none. `is_unreached`: it is on
+    another port than 443, on which no server was reached; `is_postponed`: it was not even tried."""
 
     manifest: ToolManifest | None
     reason: str = ""
+    is_unreached: bool = False
+    is_postponed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +80,7 @@ class EndpointQueries(Queries):
         """The handshakes with endpoints of agents at these hosts, by host."""
         columns = [motebit_endpoints.c[name] for name in EndpointCheck.__dataclass_fields__]
         checks: dict[str, tuple[EndpointCheck, ...]] = defaultdict(tuple)
-        checked = select(*columns).where(motebit_endpoints.c.state != UNCHECKED).order_by(motebit_endpoints.c.endpoint)
+        checked = select(*columns).where(motebit_endpoints.c.checked_at > 0).order_by(motebit_endpoints.c.endpoint)
         for row in self._rows_in(checked, motebit_endpoints.c.host, sorted(set(hosts))):
             changes = ManifestChanges(*map(tuple, json.loads(row["changes"])))
             checks[row["host"]] += (EndpointCheck(**{**row, "changes": changes}),)
@@ -117,12 +120,11 @@ def _enlist(connection: Connection, key: EndpointKey, now: int, most: int) -> No
     checks.enlist(connection, CheckKind.ENDPOINT, {str(key): str(key)}, now)
 
 
-def hasten(connection: Connection, host: str, earliest: int) -> None:
-    """Check the endpoints of a host at `earliest`, where they would be checked later."""
+def names_at(connection: Connection, host: str) -> list[str]:
+    """The names of the checks of endpoints of a host."""
     columns = [motebit_endpoints.c[name] for name in EndpointKey._fields]
     endpoints = connection.execute(select(*columns).where(motebit_endpoints.c.host == host))
-    names = [str(EndpointKey(*row)) for row in endpoints]
-    checks.hasten(connection, CheckKind.ENDPOINT, names, earliest)
+    return [str(EndpointKey(*row)) for row in endpoints]
 
 
 def record(connection: Connection, key: EndpointKey, outcome: HandshakeOutcome, now: int) -> list[str]:
@@ -133,13 +135,13 @@ def record(connection: Connection, key: EndpointKey, outcome: HandshakeOutcome, 
     if row is None:
         return []
     values = _judged(dict(row), outcome, now)
-    is_verified = values["state"] == VERIFIED
     ids = sorted(set(ids_of(connection, key.host)))
-    connection.execute(update(table).where(*same).values(**values, checked_at=now))
-    if is_verified:
+    if values:
+        connection.execute(update(table).where(*same).values(**values, checked_at=now))
+    if values.get("state") == VERIFIED:
         checks.record(connection, CheckKind.ENDPOINT, [str(key)], now)
     else:
-        checks.fail(connection, CheckKind.ENDPOINT, [str(key)], values["reason"], now)
+        checks.fail(connection, CheckKind.ENDPOINT, [str(key)], values.get("reason", outcome.reason), now)
     if not ids:
         checks.pause(connection, CheckKind.ENDPOINT, [str(key)])
     compared = ("state", "reason", "manifest_sha256", "changes")
@@ -147,10 +149,13 @@ def record(connection: Connection, key: EndpointKey, outcome: HandshakeOutcome, 
 
 
 def _judged(row: dict[str, Any], outcome: HandshakeOutcome, now: int) -> dict[str, Any]:
-    """The new values of a row, by the rule of pinning."""
+    """The new values of a row, by the rule of pinning; none where the outcome of an earlier handshake stays."""
     manifest, none = outcome.manifest, "[[],[],[]]"
+    if outcome.is_unreached and _stays(row, outcome):
+        return {}
     if manifest is None:
-        return {"state": REFUSED, "reason": outcome.reason, "changes": none}
+        state = UNCHECKED if outcome.is_unreached else REFUSED
+        return {"state": state, "reason": outcome.reason, "changes": none}
     is_other = row["manifest_sha256"] not in ("", manifest.sha256)
     if is_other and row["verified_at"] > now - PIN_DURATION:
         changes = manifest_changes(json.loads(row["tools"]), manifest.tools)
@@ -159,3 +164,10 @@ def _judged(row: dict[str, Any], outcome: HandshakeOutcome, now: int) -> dict[st
         "state": VERIFIED, "reason": "", "changes": none, "manifest_sha256": manifest.sha256,
         "tools": json.dumps(dict(manifest.tools)), "verified_at": now,
     }  # fmt: skip
+
+
+def _stays(row: dict[str, Any], outcome: HandshakeOutcome) -> bool:
+    """Whether a row stays as it is where no server was reached: that takes back no refusal of what a server answered,
+    and an endpoint that was not tried today is as it was."""
+    is_answered_wrongly = row["state"] == REFUSED and not row["reason"].startswith("fetch-")
+    return is_answered_wrongly or (outcome.is_postponed and row["checked_at"] > 0)

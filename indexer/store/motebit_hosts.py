@@ -24,6 +24,7 @@ MAX_IDS = 1_000
 
 PIN_DURATION = 30 * 24 * HOUR
 
+KEY_CHANGED = "key-changed"
 
 DNS, AT_WELL_KNOWN, AT_RELAY = "dns", "well-known", "relay"
 """Where an identity is found: at the URL of a TXT record, at the well-known path, or in what a relay lists."""
@@ -55,7 +56,8 @@ class IdentityOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostIdentity:
-    """The identity that is pinned for a host ("" for none), whether it is served and verified now, and why not."""
+    """The identity that is pinned for a host ("" for none), whether it is served and verified now, and why not.
+    `served_key` is another key that is served since `changed_at` (milliseconds), "" for none."""
 
     host: str
     motebit_id: str
@@ -67,9 +69,12 @@ class HostIdentity:
     capabilities: tuple[str, ...]
     valid: bool
     reason: str
+    served_key: str
+    changed_at: int
 
 
 _PINNED = ("motebit_id", "public_key", "binding", "method", "url", "endpoint")
+_NO_CHANGE = {"served_key": "", "changed_at": 0}
 
 
 class MotebitQueries(Queries):
@@ -88,7 +93,7 @@ class MotebitQueries(Queries):
 def enlist(connection: Connection, host: str, now_ms: int) -> None:
     """Queue a host of a listed agent, unless it is already."""
     new = dict.fromkeys((*_PINNED, "reason"), "")
-    row = {**new, "host": host, "capabilities": "[]", "valid": False, "verified_at": 0}
+    row = {**new, **_NO_CHANGE, "host": host, "capabilities": "[]", "valid": False, "verified_at": 0}
     insert_new(connection, motebit_hosts, [row])
     checks.enlist(connection, CheckKind.IDENTITY, {host: host}, now_ms)
 
@@ -107,7 +112,7 @@ def record(connection: Connection, host: str, outcome: IdentityOutcome, now_ms: 
         checks.fail(connection, CheckKind.IDENTITY, [host], values["reason"], now_ms)
     if not ids:
         checks.pause(connection, CheckKind.IDENTITY, [host])
-    compared = (*_PINNED, "capabilities", "valid")
+    compared = (*_PINNED, "capabilities", "valid", *_NO_CHANGE)
     return ids if any(values.get(name, row[name]) != row[name] for name in compared) else []
 
 
@@ -116,13 +121,15 @@ def _judged(row: Mapping[str, Any], outcome: IdentityOutcome, now_ms: int) -> di
     identity = outcome.identity
     if identity is None:
         is_lost = not outcome.is_unknown or row["verified_at"] <= now_ms - GRACE
-        return {"reason": outcome.reason, "valid": row["valid"] and not is_lost}
+        gone = {} if outcome.is_unknown else _NO_CHANGE
+        return {"reason": outcome.reason, "valid": row["valid"] and not is_lost, **gone}
     keys = (identity.public_key, *identity.earlier_keys)
     is_pinned = is_same_identity(row["motebit_id"], identity.motebit_id) and row["public_key"] in keys
     if row["public_key"] and not is_pinned and row["verified_at"] > now_ms - PIN_DURATION:
-        return {"reason": "key-changed", "valid": False}
+        since = row["changed_at"] if row["served_key"] == identity.public_key else now_ms
+        return {"reason": KEY_CHANGED, "valid": False, "served_key": identity.public_key, "changed_at": since}
     listed = json.dumps(identity.capabilities)
-    pinned = {name: getattr(identity, name) for name in _PINNED}
+    pinned = {name: getattr(identity, name) for name in _PINNED} | _NO_CHANGE
     return {**pinned, "capabilities": listed, "reason": "", "valid": True, "verified_at": now_ms}
 
 

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, Select, case, delete, func, insert, literal, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    ScalarSelect,
+    Select,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+)
 
 from indexer.store.database import StoreUnavailableError, reading_at_once
 from indexer.store.queries import Queries
-from indexer.store.schema import changes, meta, outbox_positions
-
-log = logging.getLogger(__name__)
+from indexer.store.schema import changes, meta, outbox_positions, outbox_runs
 
 _EPOCH = select(meta.c.value).where(meta.c.key == "epoch").scalar_subquery()
+_NEWEST = select(func.coalesce(func.max(changes.c.seq), 0)).scalar_subquery()
 
 
 class Change(NamedTuple):
@@ -30,12 +40,21 @@ class Change(NamedTuple):
 
 
 class OutboxPosition(NamedTuple):
-    """The end of the outbox at one moment: its epoch, and its last sequence number, 0 when it is empty. `is_replica`:
-    it was read from a standby, which may be behind."""
+    """The end of the outbox at one moment: its last sequence number, 0 when it is empty, and the epoch of that, the
+    mark of the run that wrote it. `is_replica`: it was read from a standby, which may be behind."""
 
     epoch: str
     newest_seq: int
     is_replica: bool
+
+
+class OutboxPage(NamedTuple):
+    """Rows of the outbox, each with its epoch, at one moment. `continues`: the position before them is of this
+    database (`OutboxQueries.has`)."""
+
+    position: OutboxPosition
+    changes: Sequence[tuple[Change, str]]
+    continues: bool
 
 
 class Lag(NamedTuple):
@@ -51,8 +70,14 @@ class OutboxQueries(Queries):
 
     @property
     def epoch(self) -> str:
-        """What sequence numbers belong to: changes when another server takes over."""
+        """The epoch of the last sequence number."""
         return self.position().epoch
+
+    def has(self, epoch: str, seq: int) -> bool:
+        """Whether a position is of this database: the run of that epoch wrote here at least up to it. One of a later
+        state of a database that was put back, or of a server that another took over from, is not."""
+        with self._engine.connect() as connection:
+            return _has(connection, epoch, seq)
 
     def position(self) -> OutboxPosition:
         """The end of the outbox."""
@@ -67,11 +92,14 @@ class OutboxQueries(Queries):
         """At most `limit` rows after a sequence number, in order."""
         return [Change(**row) for row in self._rows(_after(seq, limit))]
 
-    def page(self, seq: int, limit: int) -> tuple[OutboxPosition, list[Change]]:
-        """The end of the outbox and at most `limit` rows after a sequence number, in order: all of one moment."""
+    def page(self, seq: int, limit: int, epoch: str | None = None) -> OutboxPage:
+        """The end of the outbox and at most `limit` rows after a position, in order: all of one moment. Without its
+        epoch a position continues unless it is beyond the end."""
         with reading_at_once(self._engine) as connection:
             position = _position(connection)
-            return position, [Change(**row) for row in connection.execute(_after(seq, limit)).mappings()]
+            continues = seq <= position.newest_seq if epoch is None else _has(connection, epoch, seq)
+            rows = [Change(**row) for row in connection.execute(_after(seq, limit)).mappings()]
+            return OutboxPage(position, [*zip(rows, _epochs(connection, rows), strict=True)], continues)
 
     def lag(self, primary: Engine) -> Lag:
         """How far this database is behind its primary."""
@@ -86,17 +114,44 @@ class OutboxQueries(Queries):
         try:
             with primary.connect() as connection:
                 ahead = _position(connection)
+                is_known = _has(connection, position.epoch, position.newest_seq)
         except StoreUnavailableError:
             return Lag(seconds, None)
-        missing_changes = ahead.newest_seq - (position.newest_seq if ahead.epoch == position.epoch else 0)
-        return Lag(seconds, max(0, missing_changes))
+        return Lag(seconds, max(0, ahead.newest_seq - (position.newest_seq if is_known else 0)))
 
 
 def _position(connection: Connection) -> OutboxPosition:
-    newest = select(func.max(changes.c.seq)).scalar_subquery()
     is_standby = func.pg_is_in_recovery() if connection.dialect.name == "postgresql" else literal(value=False)
-    row = connection.execute(select(_EPOCH, newest, is_standby)).one()
-    return OutboxPosition(row[0], row[1] or 0, bool(row[2]))
+    row = connection.execute(select(_epoch_of(_NEWEST), _NEWEST, is_standby)).one()
+    return OutboxPosition(row[0], row[1], bool(row[2]))
+
+
+def _epoch_of(seq: int | ScalarSelect[int]) -> ColumnElement[str]:
+    """The mark of the run that wrote a sequence number."""
+    begun = select(outbox_runs.c.mark).where(outbox_runs.c.first_seq <= seq)
+    return func.coalesce(begun.order_by(outbox_runs.c.first_seq.desc()).limit(1).scalar_subquery(), _EPOCH)
+
+
+def _has(connection: Connection, epoch: str, seq: int) -> bool:
+    """Whether the run of an epoch wrote up to a sequence number, or began after it."""
+    first = connection.execute(select(outbox_runs.c.first_seq).where(outbox_runs.c.mark == epoch)).scalar()
+    if first is None and epoch != connection.execute(select(_EPOCH)).scalar():
+        return False
+    later = select(func.min(outbox_runs.c.first_seq)).where(outbox_runs.c.first_seq > (first or 0)).scalar_subquery()
+    return seq <= int(connection.execute(select(func.coalesce(later - 1, _NEWEST))).scalar_one())
+
+
+def _epochs(connection: Connection, rows: Sequence[Change]) -> Iterator[str]:
+    """The epochs of rows in order."""
+    if not rows:
+        return
+    epoch = connection.execute(select(_epoch_of(rows[0].seq))).scalar_one()
+    within = outbox_runs.c.first_seq.between(rows[0].seq + 1, rows[-1].seq)
+    begun = connection.execute(select(outbox_runs.c.first_seq, outbox_runs.c.mark).where(within)).all()
+    marks = {run.first_seq: run.mark for run in begun}
+    for row in rows:
+        epoch = marks.get(row.seq, epoch)
+        yield epoch
 
 
 def _after(seq: int, limit: int) -> Select[Any]:
@@ -120,37 +175,22 @@ def announce(connection: Connection, ids: Iterable[str], reason: str, chain: str
 
 def position_of(connection: Connection, name: str) -> int | None:
     """The outbox position of a reader, None where it must restart."""
-    is_own = (outbox_positions.c.name == name, outbox_positions.c.epoch == _EPOCH)
-    return connection.execute(select(outbox_positions.c.seq).where(*is_own)).scalar()
+    row = connection.execute(select(outbox_positions).where(outbox_positions.c.name == name)).one_or_none()
+    return row.seq if row is not None and _has(connection, row.epoch, row.seq) else None
 
 
 def move_position(connection: Connection, seq: int, name: str) -> None:
     """Store the outbox position of a reader: it has read up to this sequence number."""
-    epoch = connection.execute(select(_EPOCH)).scalar_one()
+    epoch = connection.execute(select(_epoch_of(seq))).scalar_one()
     connection.execute(delete(outbox_positions).where(outbox_positions.c.name == name))
     connection.execute(insert(outbox_positions).values(name=name, epoch=epoch, seq=seq))
 
 
-def follow_timeline(connection: Connection) -> None:
-    """Give the outbox of a PostgreSQL database a new epoch where it is on another timeline than at the last write: on a
-    promoted standby, after recovery to a point in time, and where it was copied into another cluster. The last writes
-    of the old server may be missing there, and their sequence numbers are used again."""
-    timeline = _timeline(connection)
-    stored = connection.execute(select(meta.c.value).where(meta.c.key == _TIMELINE)).scalar()
-    if stored is None:
-        connection.execute(insert(meta).values(key=_TIMELINE, value=timeline))
-    elif stored != timeline:
-        log.warning("another server took over, or the database was restored: the change feed gets a new epoch")
-        connection.execute(update(meta).where(meta.c.key == _TIMELINE).values(value=timeline))
-        connection.execute(update(meta).where(meta.c.key == "epoch").values(value=uuid.uuid4().hex))
-
-
-_TIMELINE = "line"
-"""Key in `meta`."""
-
-
-def _timeline(connection: Connection) -> str:
-    """The cluster's identifier and the number of its timeline, which every promotion raises."""
-    identifier = "(SELECT system_identifier FROM pg_control_system())"
-    number = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
-    return str(connection.execute(text(f"SELECT {identifier} || '/' || {number}")).scalar_one())
+def begin_run(connection: Connection) -> str:
+    """Begin a run of the writer, which has all sequence numbers from the next one on; its mark. A run that wrote
+    nothing is replaced: no position names it."""
+    first_seq = connection.execute(select(_NEWEST)).scalar_one() + 1
+    mark = uuid.uuid4().hex
+    connection.execute(delete(outbox_runs).where(outbox_runs.c.first_seq >= first_seq))
+    connection.execute(insert(outbox_runs).values(first_seq=first_seq, mark=mark))
+    return mark

@@ -12,12 +12,15 @@ from typing import Any, TypeVar
 from sqlalchemy import (
     CTE,
     BigInteger,
+    Column,
+    ColumnElement,
     Connection,
     Engine,
     Enum,
     LargeBinary,
     Select,
     Table,
+    collate,
     column,
     delete,
     func,
@@ -26,6 +29,8 @@ from sqlalchemy import (
     text,
     tuple_,
 )
+
+from indexer.client_networks import ClientNetwork, networks_of
 
 BATCH = 450
 """Values named in one statement: twice as many are below SQLite's oldest limit of 999 parameters."""
@@ -90,6 +95,27 @@ def rows_in(connection: Connection, statement: Select[Any], column: Any, values:
 def count(connection: Connection, table: Table, *where: Any) -> int:
     """The number of rows for which all conditions hold."""
     return int(connection.execute(select(func.count()).select_from(table).where(*where)).scalar_one())
+
+
+def of_network(connection: Connection, clients: Column[Any], network: ClientNetwork) -> ColumnElement[bool]:
+    """Whether the client in a column is of a network. Names are compared byte by byte, so an index finds those with a
+    prefix."""
+    if not network.prefix:
+        return clients == network.name
+    names = collate(clients, "C") if connection.dialect.name == "postgresql" else clients
+    after = network.prefix[:-1] + chr(ord(network.prefix[-1]) + 1)
+    return (clients == network.first) | ((names >= network.prefix) & (names < after))
+
+
+def full_network(
+    connection: Connection, clients: Column[Any], client: str, most: int, *where: Any
+) -> ClientNetwork | None:
+    """The network of a client with all rows that it may have, where one client may have `most`: `clients` is the column
+    that names them, and all conditions hold for the rows that count. None where the client may have one more."""
+    for network in networks_of(client):
+        if count(connection, clients.table, *where, of_network(connection, clients, network)) >= most * network.factor:
+            return network
+    return None
 
 
 def row_of(record: Any) -> dict[str, Any]:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, delete, func, insert, select, update
 
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, Row
-from indexer.store.schema import quotes
+from indexer.store.schema import quotes, rate_feeds
 from parsers.cards.rate_table import RateTable
 
 MAX_HISTORY = 5_000
 """Quotes stored of each feed: as many different tables."""
+
+LAST_RANK = 1_000
+"""Added to the rank of a feed of which no current rate is accepted."""
 
 REFUSED = "!refused"
 """Suffix of a feed's name in that of the quote which replaces the currencies that are refused of it."""
@@ -26,31 +29,60 @@ REFUSED = "!refused"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
     """An accepted table of rates, by the name of its feed. The feed gave it unchanged from `since` until `table.at`, in
-    seconds since 1970. `rank` is 0 for the preferred feed."""
+    seconds since 1970. `rank` is 0 for the preferred feed. `reasons` are the codes of the currencies that are refused
+    of the feed now, where the quote replaces these."""
 
     feed: str
     rank: int
     since: int
     table: RateTable
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_refused(self) -> bool:
         """Whether it holds the currencies of which the feed's answer is refused now, at their last good rates."""
         return self.feed.endswith(REFUSED)
 
+    @property
+    def feed_name(self) -> str:
+        """The name of its feed, also of a quote that replaces refused currencies."""
+        return self.feed.removesuffix(REFUSED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedState:
+    """What is known of a feed beside its quotes: when it last answered (seconds since 1970), the currencies in which it
+    has a vote, and the codes of those of which its last rate was refused."""
+
+    answered_at: int = 0
+    voting: frozenset[str] = frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
 
 class Quotes(Queries):
     """The quotes in one database; several threads and processes may use it at once."""
 
-    def store(self, current: Sequence[Quote], limit: int = MAX_HISTORY) -> None:
+    def store(
+        self,
+        current: Sequence[Quote],
+        states: Mapping[str, FeedState] | None = None,
+        outranked: Sequence[str] = (),
+        limit: int = MAX_HISTORY,
+    ) -> None:
         """Store current quotes, `limit` of each feed: the newest row of a feed with unchanged rates is prolonged.
-        Quotes that replace refused currencies are rewritten as a whole. All or nothing. Raises StoreError when the
-        database refuses."""
+        Quotes that replace refused currencies, and the states of feeds, are rewritten as a whole; earlier quotes of
+        `outranked` feeds come after those of all others. All or nothing. Raises StoreError when the database
+        refuses."""
         with writing(self._engine, AdvisoryLock.QUOTES) as connection:
             connection.execute(delete(quotes).where(quotes.c.feed.endswith(REFUSED)))
             for quote in current:
                 _store(connection, quote)
                 _trim(connection, quote.feed, limit)
+            is_outranked = (quotes.c.feed.in_(outranked), quotes.c.rank < LAST_RANK)
+            connection.execute(update(quotes).where(*is_outranked).values(rank=quotes.c.rank + LAST_RANK))
+            if states:
+                connection.execute(delete(rate_feeds))
+                connection.execute(insert(rate_feeds), [_state_row(name, state) for name, state in states.items()])
 
     def retire(self, feeds: Sequence[str], now: int) -> None:
         """End the quotes of all feeds except these at `now`; their history remains. Raises StoreError."""
@@ -60,15 +92,45 @@ class Quotes(Queries):
 
     def newest(self) -> list[Quote]:
         """The newest quote of every feed, the preferred feed first, whether it may still be used or not."""
-        last = select(quotes.c.feed, func.max(quotes.c.since).label("since")).group_by(quotes.c.feed).subquery()
-        joined = (quotes.c.feed == last.c.feed) & (quotes.c.since == last.c.since)
-        statement = select(quotes).join(last, joined).order_by(quotes.c.rank, quotes.c.feed)
-        return [_quote(row) for row in self._rows(statement)]
+        newest = [_quote(row) for row in self._rows(_newest())]
+        if not any(quote.is_refused for quote in newest):
+            return newest
+        reasons = {name + REFUSED: state.refused for name, state in self.states().items()}
+        return [replace(quote, reasons=reasons.get(quote.feed, {})) for quote in newest]
+
+    def in_use(self, first: int, last: int) -> list[RateTable]:
+        """The newest tables of feeds that could be used at some time from `first` to `last`, the preferred first."""
+        usable = (quotes.c.until > first, ~quotes.c.feed.endswith(REFUSED))
+        return [_quote(row).table for row in self._rows(_newest(last).where(*usable))]
+
+    def states(self) -> dict[str, FeedState]:
+        """The states of feeds by their names."""
+        return {
+            row["feed"]: FeedState(
+                answered_at=row["answered_at"],
+                voting=frozenset(json.loads(row["voting"])),
+                refused=json.loads(row["refused"]),
+            )
+            for row in self._rows(select(rate_feeds))
+        }
 
     def history(self, feed: str, limit: int) -> list[Quote]:
         """At most `limit` quotes of a feed, the newest first."""
         statement = select(quotes).where(quotes.c.feed == feed).order_by(quotes.c.since.desc()).limit(limit)
         return [_quote(row) for row in self._rows(statement)]
+
+
+def _newest(until: int | None = None) -> Select[Any]:
+    """The newest quote of every feed, of those from before or at a time where one is given, in the order of rank."""
+    last = select(quotes.c.feed, func.max(quotes.c.since).label("since")).group_by(quotes.c.feed)
+    newest = (last if until is None else last.where(quotes.c.since <= until)).subquery()
+    joined = (quotes.c.feed == newest.c.feed) & (quotes.c.since == newest.c.since)
+    return select(quotes).join(newest, joined).order_by(quotes.c.rank, quotes.c.feed)
+
+
+def _state_row(feed: str, state: FeedState) -> dict[str, Any]:
+    texts = {"voting": json.dumps(sorted(state.voting)), "refused": json.dumps(dict(state.refused))}
+    return {"feed": feed, "answered_at": state.answered_at, **texts}
 
 
 def _store(connection: Connection, quote: Quote) -> None:

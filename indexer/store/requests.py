@@ -10,15 +10,16 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Index, delete, func, insert, select, update
 
 from indexer.store import checks, motebit_endpoints
-from indexer.store.checks import CheckKind
+from indexer.store.checks import CheckKind, CheckState
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
+from indexer.store.motebit_endpoints import EndpointKey
 from indexer.store.pointer_queries import SAME_POINTER
-from indexer.store.queries import Queries, Row, count, row_of
+from indexer.store.queries import Queries, Row, count, full_network, row_of
 from indexer.store.schema import BYTEWISE, badges, cards, columns_of, events, locators, original_table, sightings
 
 OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
-"""Transaction requests that may be open at once."""
+"""Transaction requests that may be open at once: of one client (`client_networks`), and in all."""
 
 MAX_ENDED, ENDED_SECONDS = 100_000, 86_400
 """Transaction requests that stay for diagnosis after they ended: so many, and so long after they were made."""
@@ -141,15 +142,16 @@ class Requests(Queries):
 
 def _check_room(connection: Connection, client: str) -> None:
     waiting = requests.c.state == RequestState.WAITING
-    if count(connection, requests, waiting, requests.c.client == client) >= OPEN_PER_CLIENT:
-        raise TooManyRequestsError(f"{OPEN_PER_CLIENT} transactions that you requested are still being looked for")
+    if full := full_network(connection, requests.c.client, client, OPEN_PER_CLIENT, waiting):
+        requested = f"{OPEN_PER_CLIENT * full.factor} transactions that {full.title} requested"
+        raise TooManyRequestsError(f"{requested} are still being looked for")
     if count(connection, requests, waiting) >= OPEN_IN_ALL:
         raise TooManyRequestsError(f"{OPEN_IN_ALL:,} transactions are still being looked for")
 
 
 class Recheck(NamedTuple):
-    """A fetch that a recheck repeats: `what` is pointer or domain, `name` its locator or host, `state` and `reason` its
-    last outcome, `next_at` when it is due now."""
+    """A fetch that a recheck repeats: `what` is pointer, domain, keys, identity or endpoint, `name` its locator, host
+    or URL, `state` and `reason` its last outcome, `next_at` when it is due now."""
 
     what: str
     name: str
@@ -170,7 +172,7 @@ class Rechecks(Queries):
         with writing(self._engine) as connection:
             rechecks = [_recheck_locator(connection, name, now_ms) for name in _locators_of(connection, id_)]
             badge = connection.execute(select(badges).where(badges.c.registration == id_)).mappings().first()
-            return [*rechecks, *([_recheck_domain(connection, badge, now_ms)] if badge is not None else [])]
+            return [*rechecks, *(_recheck_domain(connection, badge, now_ms) if badge is not None else [])]
 
 
 def _locators_of(connection: Connection, id_: str) -> list[str]:
@@ -187,26 +189,38 @@ def _recheck_locator(connection: Connection, locator: str, now_ms: int) -> Reche
     return Recheck("pointer", locator, row["state"], row["reason"], row["detail"], row["last_at"], next_at)
 
 
-def _recheck_domain(connection: Connection, row: Row, now_ms: int) -> Recheck:
+def _recheck_domain(connection: Connection, row: Row, now_ms: int) -> list[Recheck]:
+    """The domain of an inscribed agent, and what else is checked at it: its keys, its identity and its endpoints."""
     check = checks.get(connection, CheckKind.BADGE, row["registration"])
     last = (check.checked_at if check else 0) or None
     next_at = _recheck_at(check.next_at if check else None, last, now_ms)
-    named = {
-        CheckKind.BADGE: row["registration"], CheckKind.KEYS: row["card"].hex(), CheckKind.IDENTITY: row["host"],
-    }  # fmt: skip
-    for kind, name in named.items():
-        checks.hasten(connection, kind, [name], next_at)
-    _recheck_endpoints(connection, row, next_at)
-    state = f"verified by {row['by']}" if row["by"] else "not verified"
-    return Recheck("domain", row["host"], state, check.reason if check else "", "", last, next_at)
+    names = [row["registration"]]
+    checks.hasten(connection, CheckKind.BADGE, names, next_at)
+    state = f"verified by {row['by']}" if row["by"] else "not verified" if last else "new"
+    rechecks = [Recheck("domain", row["host"], state, check.reason if check else "", "", last, next_at)]
+    _enlist_endpoints(connection, row, next_at)
+    more = (
+        ("keys", CheckKind.KEYS, [row["card"].hex()]),
+        ("identity", CheckKind.IDENTITY, [row["host"]]),
+        ("endpoint", CheckKind.ENDPOINT, motebit_endpoints.names_at(connection, row["host"])),
+    )
+    for what, kind, names in more:
+        checks.hasten(connection, kind, names, next_at)
+        rechecks += (_recheck_of(what, target, check) for target, check in checks.states(connection, kind, names))
+    return rechecks
 
 
-def _recheck_endpoints(connection: Connection, row: Row, next_at: int) -> None:
-    """Check the MCP endpoints of agents at a host again, and that of this agent."""
-    if not motebit_endpoints.enlist_published(connection, row["host"], next_at):
+def _recheck_of(what: str, target: str, check: CheckState) -> Recheck:
+    state = "new" if not check.checked_at else "not verified" if check.tries else "verified"
+    name = EndpointKey.parse(target).endpoint if what == "endpoint" else target
+    return Recheck(what, name, state, check.reason, "", check.checked_at or None, check.next_at or 0)
+
+
+def _enlist_endpoints(connection: Connection, row: Row, now: int) -> None:
+    """Have the MCP endpoints of agents at a host, and that of this agent, checked."""
+    if not motebit_endpoints.enlist_published(connection, row["host"], now):
         body = connection.execute(select(cards.c.body).where(cards.c.sha256 == row["card"])).scalar()
-        motebit_endpoints.enlist_stated(connection, row["host"], body or b"", next_at)
-    motebit_endpoints.hasten(connection, row["host"], next_at)
+        motebit_endpoints.enlist_stated(connection, row["host"], body or b"", now)
 
 
 def _recheck_at(scheduled: int | None, last: int | None, now_ms: int) -> int:

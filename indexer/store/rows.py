@@ -80,12 +80,13 @@ def _pointer_text(pointer: PointerAnchor | None) -> str | None:
     return _dump([pointer.domain, digest, pointer.uri, pointer.form, pointer.kind.value])
 
 
-def _pointer(text: str | None, anchor: str | None) -> PointerAnchor | None:
-    if text is None:
+def pointer(row: Row) -> PointerAnchor | None:
+    """The pointer of the event in `row`, None where it has none."""
+    if row["pointer"] is None:
         return None
-    domain, digest, uri, form, kind = json.loads(text)
+    domain, digest, uri, form, kind = json.loads(row["pointer"])
     raw = bytes.fromhex(digest) if digest is not None else None
-    return PointerAnchor(id=anchor, domain=domain, digest=raw, uri=uri, form=form, kind=Kind(kind))
+    return PointerAnchor(id=row["anchor"], domain=domain, digest=raw, uri=uri, form=form, kind=Kind(kind))
 
 
 def state(row: Row) -> RegistrationState | None:
@@ -123,7 +124,7 @@ def event(row: Row) -> Event:
         owner=row["owner"],
         signer=row["signer"],
         state=state(row),
-        pointer=_pointer(row["pointer"], row["anchor"]),
+        pointer=pointer(row),
     )
 
 

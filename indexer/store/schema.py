@@ -7,7 +7,8 @@ integer, so the newest event of a registration has the greatest `place`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import secrets
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -17,6 +18,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     ColumnElement,
+    Connection,
     ForeignKeyConstraint,
     Index,
     Integer,
@@ -43,15 +45,19 @@ metadata = MetaData()
 
 _Type = TypeEngine[Any] | type[TypeEngine[Any]]
 
+_Fill = Callable[[Connection], None]
+
 _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 """Text compared byte by byte, as SQLite does by default: ids are sorted as bytes (law 18)."""
 
 BYTEWISE = _TEXT
 
-CHAIN, PROGRAM, PARTIAL, UNPROVED, READ_BY = "chain:", "program:", "partial:", "unproved:", "rules:"
+CHAIN, PROGRAM, PARTIAL, UNPROVED, READ_BY, READ_TWICE = (
+    "chain:", "program:", "partial:", "unproved:", "rules:", "read-twice:",
+)  # fmt: skip
 """Prefixes of the name of a chain, keys in `meta`: its CAIP-2 id; the program that owns its accounts; only selected
 transactions of its blocks were read; some headers were accepted without their proof of work; the number of the rules by
-which its first block was read."""
+which its first block was read; the height up to which its blocks were read a second time."""
 
 
 def keys(**types: _Type) -> list[Column[Any]]:
@@ -96,12 +102,39 @@ def original_table(name: str, *parts: SchemaItem, restored: Mapping[str, Any] | 
     return Table(name, metadata, *parts, info={"rebuilt": False, "restored": dict(restored or {})}, **options)
 
 
+def fills(table: Table) -> Callable[[_Fill], _Fill]:
+    """Decorates the function that fills a rebuilt table from original ones, where a restore or an import left it
+    empty."""
+
+    def add(fill: _Fill) -> _Fill:
+        table.info["fill"] = fill
+        return fill
+
+    return add
+
+
+def fill_rebuilt(connection: Connection) -> None:
+    """Fill the tables that are rebuilt from original ones, and are empty."""
+    for table in metadata.sorted_tables:
+        if "fill" in table.info:
+            table.info["fill"](connection)
+
+
 meta = original_table("meta", *keys(key=String), *required(value=Text))
+
+HASH_KEY = "hash-key"
+"""Key in `meta` of the key of hashes that strangers must not be able to compute: 32 random bytes in hexadecimal."""
+
+
+def new_hash_key() -> dict[str, str]:
+    """The row of `meta` with a new one."""
+    return {"key": HASH_KEY, "value": secrets.token_hex(32)}
+
 
 blocks = rebuilt_table(
     "blocks",
     *keys(chain=_TEXT, height=Integer),
-    *required(hash=LargeBinary, prev=LargeBinary, time=BigInteger, header=LargeBinary),
+    *required(hash=LargeBinary, prev=LargeBinary, time=BigInteger, header=LargeBinary, source=Integer),
     Index("blocks_by_hash", "hash"),
 )
 
@@ -128,6 +161,14 @@ events = rebuilt_table(
     Index("events_by_registration", "registration", "chain", "place"),
     Index("events_by_output", "txid", "vout", "place"),
 )
+
+block_logs = rebuilt_table(
+    "block_logs",
+    *keys(chain=_TEXT, height=Integer),
+    *required(total=Integer, digest=LargeBinary),
+    ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
+)
+"""The logs that were read of stored blocks of a chain of logs (`BlockLogs`), until these blocks were read twice."""
 
 
 _partial_indexes: list[tuple[Index, ColumnElement[bool]]] = []
@@ -170,7 +211,7 @@ outputs = rebuilt_table("outputs", *keys(txid=LargeBinary, vout=BigInteger), *re
 
 parents = rebuilt_table("parents", *keys(txid=LargeBinary), *required(raw=LargeBinary))
 """Raw transactions with these outputs, by which others can check their values; named by a hash, so never rolled back.
-Empty in databases of earlier versions, and where a source gives values only."""
+Empty where a source gives values only."""
 
 changes = rebuilt_table(
     "changes",
@@ -181,6 +222,10 @@ changes = rebuilt_table(
     Index("changes_by_chain", "chain", "seq"),
 )
 """The outbox: the ids that readers must look at again. Append-only, never rolled back."""
+
+outbox_runs = rebuilt_table("outbox_runs", *keys(first_seq=BigInteger), *required(mark=String))
+"""The runs of the writer: a random mark, and the first sequence number that is its. Numbers before the first run belong
+to the epoch in `meta`. A copy of the database that was put back lacks the marks of later runs."""
 
 outbox_positions = rebuilt_table("cursors", *keys(name=String), *required(epoch=String, seq=BigInteger))
 
@@ -198,10 +243,11 @@ pending_cards = rebuilt_table("pending_cards", *keys(chain=_TEXT, sha256=LargeBi
 state_hashes = rebuilt_table(
     "state_hashes",
     *keys(chain=_TEXT, height=Integer),
-    *required(hash=LargeBinary),
+    *required(hash=LargeBinary, pointers=BigInteger, pointers_hash=LargeBinary),
     ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
 )
-"""State hashes (law 18) after some blocks: those that were a tip for a while."""
+"""State hashes (law 18) after some blocks, that were a tip for a while, with the number of valid pointers up to there
+and the hash over them."""
 
 state_lines = rebuilt_table(
     "state_lines",
@@ -276,13 +322,15 @@ submission_inputs = original_table(
 submission_shares = original_table(
     "submission_shares",
     *keys(chain=_TEXT, txid=LargeBinary),
-    *required(owner=LargeBinary, client=_TEXT),
+    *required(owner=LargeBinary, client=_TEXT, number=BigInteger, listings=Integer, size=BigInteger, settled=Boolean),
     ForeignKeyConstraint(["chain", "txid"], ["submissions.chain", "submissions.txid"], ondelete="CASCADE"),
     Index("submission_shares_by_owner", "chain", "owner"),
     Index("submission_shares_by_client", "chain", "client"),
 )
-"""Of the submitted transactions that no source has yet: the SHA-256 of the script of the first proved coin that their
-submission spends, and the submitter."""
+"""What submitted transactions are charged to: the SHA-256 of the script of the first proved coin that their submission
+spends, and the submitter. `number` is their order of arrival, `listings` how many listings a transaction makes or
+changes, `size` its bytes with those of its proof; `settled`: a source has it, or had it. What was settled in version
+0.2 has no row."""
 
 extra_transactions = rebuilt_table(
     "extra_transactions",
@@ -378,10 +426,12 @@ motebit_hosts = original_table(
     *keys(host=_TEXT),
     *required(motebit_id=Text, public_key=String, binding=String, method=String, url=Text, endpoint=Text),
     *required(capabilities=Text, valid=Boolean, reason=String, verified_at=BigInteger),
+    *required(served_key=String, changed_at=BigInteger),
 )
 """Hosts of listed agents, and the Motebit identity that is pinned for each ("" for none): `valid` while its file was
-served and verified at the last fetch, else `reason` is a code of why not. Times are milliseconds since 1970;
-`capabilities` is JSON."""
+served and verified at the last fetch, else `reason` is a code of why not. `served_key` is another key (hex) that is
+served instead of the pinned one since `changed_at`, "" for none. Times are milliseconds since 1970; `capabilities` is
+JSON."""
 
 motebit_endpoints = original_table(
     "motebit_endpoints",
@@ -414,3 +464,9 @@ quotes = original_table(
 `until` at most (seconds since 1970). `rates` is JSON: units of each currency for one `base`, as decimal strings.
 `rank` is the feed's position in the operator's order, 0 for the preferred one; `source` what may be shown of its
 URL."""
+
+rate_feeds = original_table(
+    "rate_feeds", *keys(feed=_TEXT), *required(answered_at=BigInteger, voting=Text, refused=Text)
+)
+"""The state of each feed of rates: when it last answered (seconds since 1970), the currencies in which it has a vote
+(a JSON list), and the code of each one of which its last rate was refused (a JSON object)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from indexer.store import chain_marks, spend_checks
+from indexer.store import spend_checks
 from indexer.store.blocks import BlockQueries, HeaderQueries, save_headers
 from indexer.store.registrations import RegistrationQueries
 from indexer.store.spend_checks import SpendCheckQueries
@@ -27,11 +27,6 @@ class SourceStore:
         """Replace the stored headers of a chain from height `first` on by these (80 bytes each, joined)."""
         with self._writer.transaction() as connection:
             save_headers(connection, chain, first, raw)
-
-    def name_program(self, chain: str, program: str) -> None:
-        """Store to which program the accounts of `chain` belong; raises OtherChainError when it was another one
-        before."""
-        chain_marks.name_program(self._writer, chain, program)
 
     def store_extra_transaction(self, chain: str, height: int, raw: bytes, bump: bytes) -> None:
         """Store a transaction of this kind, in place of an earlier version."""

@@ -18,6 +18,7 @@ from indexer.store.card_signatures import SignatureQueries
 from indexer.store.checks import CheckQueries
 from indexer.store.contents import ContentQueries
 from indexer.store.fetches import FetchQueries
+from indexer.store.followers import FollowerQueries
 from indexer.store.history import HistoryQueries
 from indexer.store.motebit_endpoints import EndpointQueries
 from indexer.store.motebit_hosts import MotebitQueries
@@ -27,7 +28,8 @@ from indexer.store.pointer_queries import PointerQueries
 from indexer.store.proofs import ProofQueries
 from indexer.store.queries import Queries
 from indexer.store.registrations import RegistrationQueries
-from indexer.store.schema import CHAIN, PARTIAL, READ_BY, UNPROVED, meta
+from indexer.store.schema import CHAIN, HASH_KEY, PARTIAL, READ_BY, READ_TWICE, UNPROVED, meta
+from indexer.store.second_readings import SecondReadingQueries
 from indexer.store.spend_checks import SpendCheckQueries
 from indexer.store.state_hashes import StateHashQueries
 from indexer.store.submissions import Submissions
@@ -57,6 +59,7 @@ class Store(Queries):
         self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
         self.submissions, self.topic_outputs = Submissions(self.primary), TopicOutputs(engine)
         self.detector = ChangeDetector(engine)
+        self.followers, self.second_readings = FollowerQueries(engine), SecondReadingQueries(engine)
         self._cache: dict[str, tuple[int, Any]] = {}
 
     def close(self) -> None:
@@ -93,6 +96,17 @@ class Store(Queries):
     def rules(self, chain: str) -> int:
         """The number of the rules by which a chain was read from its first block on, 1 where none is stored."""
         return int(self._cached(READ_BY, lambda: self._meta(READ_BY)).get(chain, 1))
+
+    def read_twice(self, chain: str) -> int | None:
+        """The height up to which all blocks of a chain were read twice, -1 for none; None for a chain that is read
+        once."""
+        height = self._cached(READ_TWICE, lambda: self._meta(READ_TWICE)).get(chain)
+        return None if height is None else int(height)
+
+    @property
+    def hash_key(self) -> bytes:
+        """The key of hashes that strangers must not be able to compute, 32 bytes, of this database alone."""
+        return bytes.fromhex(self._cached(HASH_KEY, lambda: self._meta(HASH_KEY))[""])
 
     def _meta(self, prefix: str) -> dict[str, str]:
         matches = self._rows(select(meta).where(meta.c.key.startswith(prefix)))

@@ -6,43 +6,59 @@ takes its block makes it pending again without further code.
 
 from __future__ import annotations
 
+import logging
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, update
 
+from indexer.client_networks import networks_of
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
-from indexer.store.queries import Queries, batches, count, insert_new, rows_in
+from indexer.store.pending import PROVED
+from indexer.store.queries import Queries, batches, insert_new, of_network, rows_in
 from indexer.store.schema import blocks, events, pending, submission_inputs, submission_shares, submissions
 from parsers.bitcoin.tx import Outpoint
+
+log = logging.getLogger(__name__)
 
 PENDING_BLOCKS = 144
 """Blocks after which a submitted transaction that was not mined is deleted."""
 
 MAX_SUBMISSIONS, MAX_BYTES = 10_000, 512 << 20
-"""Submitted transactions, ancestors included, and their bytes at once."""
+"""Submitted transactions, ancestors included, and their bytes with those of their proofs at once. Beyond, the oldest of
+the largest owner are deleted."""
 
-MAX_OF_OWNER, MAX_OF_CLIENT = 250, 500
-"""Submitted transactions at once that no source has in its mempool or a block, by one owner of coins and by one client:
-they cost nothing until they are broadcast."""
+MAX_LISTINGS, MAX_SHARE_BYTES = 20, 16 << 20
+"""Of what no source has in its mempool or a block, which costs nothing until it is broadcast: the listings at once that
+it makes or changes, and its bytes, of one owner of coins and of one client (`client_networks`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A transaction (txid in internal byte order) with its raw bytes and the outpoints that it spends. `steak` is the
-    answer to its client, as JSON, and `beef` its proof; both None for an ancestor of another submission."""
+    """A transaction (txid in internal byte order) with its raw bytes, the outpoints that it spends, and the number of
+    listings that each of its records makes or changes. `steak` is the answer to its client, as JSON, and `beef` its
+    proof; both None for an ancestor of another submission."""
 
     txid: bytes
     raw: bytes
     spends: tuple[Outpoint, ...]
+    listings: tuple[int, ...] = ()
     steak: str | None = None
     beef: bytes | None = None
 
+    @property
+    def size(self) -> int:
+        """Its bytes with those of its proof."""
+        return len(self.raw) + len(self.beef or b"")
+
 
 class Share(NamedTuple):
-    """The accounts that submitted transactions are charged to: the SHA-256 of the script of a coin, and a client."""
+    """The accounts that submitted transactions are charged to: the SHA-256 of the script of a coin, and a client, which
+    is "" for none, as where the operator names a peer."""
 
     owner: bytes
     client: str
@@ -53,7 +69,7 @@ class DoubleSpendError(Exception):
 
 
 class FullError(Exception):
-    """The limit of pending transactions is reached."""
+    """A limit of submitted transactions is reached."""
 
 
 class Submissions(Queries):
@@ -67,18 +83,14 @@ class Submissions(Queries):
             by_txid = {transaction.txid: transaction for transaction in transactions}
             stored = _stored(connection, chain, by_txid)
             new = [transaction for txid, transaction in by_txid.items() if txid not in stored]
-            _check_room(connection, new)
-            _check_share(connection, chain, share, len(new))
-            _check_unspent(connection, chain, new)
-            newest = select(func.max(blocks.c.height)).where(blocks.c.chain == chain)
-            height = connection.execute(newest).scalar() or 0
             if new:
-                connection.execute(insert(submissions), [_row(chain, height, transaction) for transaction in new])
-                insert_new(
-                    connection, submission_inputs, [row for submission in new for row in _input_rows(chain, submission)]
+                settled = _in_mempool(connection, chain, [submission.txid for submission in new])
+                _check_share(
+                    connection, chain, share, [submission for submission in new if submission.txid not in settled]
                 )
-                shares = [{"chain": chain, "txid": submission.txid, **share._asdict()} for submission in new]
-                connection.execute(insert(submission_shares), shares)
+                _check_unspent(connection, chain, new)
+                _make_room(connection, share.owner, new, but={(chain, txid) for txid in stored})
+                _insert(connection, chain, share, new, settled)
             for txid in stored & {submission.txid for submission in transactions if submission.steak is not None}:
                 same = (submissions.c.chain == chain, submissions.c.txid == txid, submissions.c.steak.is_(None))
                 answered = {"steak": by_txid[txid].steak, "beef": by_txid[txid].beef}
@@ -141,36 +153,36 @@ class Submissions(Queries):
         raws = self.raws(chain, txids)
         return [(txid, raws[txid]) for txid in txids if txid in raws]
 
+    def unsettled(self, chain: str) -> dict[bytes, bool]:
+        """The txids of the submitted transactions of a chain that no source was known to have, with whether a block has
+        an event of each by now."""
+        of_chain = (submission_shares.c.chain == chain, ~submission_shares.c.settled)
+        rows = self._rows(
+            select(submission_shares.c.txid, _has_event(submission_shares).label("mined")).where(*of_chain)
+        )
+        return {row["txid"]: bool(row["mined"]) for row in rows}
+
     def settle(self, chain: str, txids: Collection[bytes]) -> None:
         """End the charge of these transactions: the source has them, so they cost their fee."""
-        if not txids:
-            return
-        with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
-            for batch in batches(txids):
-                of_batch = (submission_shares.c.chain == chain, submission_shares.c.txid.in_(batch))
-                connection.execute(delete(submission_shares).where(*of_batch))
+        self._update(submission_shares, chain, txids, settled=True)
 
     def mark_sent(self, chain: str, txids: Collection[bytes]) -> None:
         """Note that the chain's source accepted these transactions."""
+        self._update(submissions, chain, txids, sent=True)
+        self.settle(chain, txids)
+
+    def _update(self, table: Table, chain: str, txids: Collection[bytes], **values: bool) -> None:
         if not txids:
             return
         with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
             for batch in batches(txids):
-                of_batch = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
-                connection.execute(update(submissions).where(*of_batch).values(sent=True))
+                of_batch = (table.c.chain == chain, table.c.txid.in_(batch))
+                connection.execute(update(table).where(*of_batch).values(**values))
 
     def drop(self, chain: str, txids: Iterable[bytes]) -> int:
         """Delete these transactions and all submitted ones that descend from them; how many there were."""
-        dropped, waiting = set[bytes](), list(txids)
         with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
-            while waiting:
-                dropped.update(waiting)
-                waiting = [txid for txid in dict.fromkeys(_children(connection, chain, waiting)) if txid not in dropped]
-            deleted = 0
-            for batch in batches(dropped):
-                of_batch = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
-                deleted += connection.execute(delete(submissions).where(*of_batch)).rowcount
-        return deleted
+            return _drop(connection, chain, txids)
 
     def trim(self, chain: str, height: int) -> int:
         """Delete the expired transactions of a chain with its newest block at `height`. Returns their number."""
@@ -198,29 +210,109 @@ def _stored(connection: Connection, chain: str, txids: Iterable[bytes]) -> set[b
     return {row["txid"] for row in rows_in(connection, of_chain, submissions.c.txid, txids)}
 
 
-def _check_room(connection: Connection, new: Sequence[Submission]) -> None:
-    stored, size = connection.execute(
-        select(
-            func.count(), func.sum(func.length(submissions.c.raw) + func.coalesce(func.length(submissions.c.beef), 0))
-        )
-    ).one()
-    added = sum(len(transaction.raw) + len(transaction.beef or b"") for transaction in new)
-    if new and (stored + len(new) > MAX_SUBMISSIONS or (size or 0) + added > MAX_BYTES):
-        raise FullError(f"{stored:,} submitted transactions wait to be mined, the most that are stored")
+def _in_mempool(connection: Connection, chain: str, txids: Iterable[bytes]) -> set[bytes]:
+    """Those of these transactions that the source of a chain has in its mempool, or had, as far as it was read."""
+    of_chain = select(pending.c.txid).where(pending.c.chain == chain, PROVED)
+    return {row["txid"] for row in rows_in(connection, of_chain, pending.c.txid, txids)}
 
 
-def _check_share(connection: Connection, chain: str, share: Share, added: int) -> None:
-    """Raise FullError where an owner or a client has reached the limit of unproved transactions."""
-    for column, value, limit, holder in (
-        (submission_shares.c.owner, share.owner, MAX_OF_OWNER, "the owner of this coin"),
-        (submission_shares.c.client, share.client, MAX_OF_CLIENT, "this client"),
+def _check_share(connection: Connection, chain: str, share: Share, new: Sequence[Submission]) -> None:
+    """Raise FullError where transactions that no source has are too many for an owner or a client. The first record is
+    taken however many listings it makes, as is a proof of any size."""
+    records = [count for submission in new for count in submission.listings]
+    added, size = sum(records), sum(submission.size for submission in new)
+    charged = select(func.sum(submission_shares.c.listings), func.sum(submission_shares.c.size)).where(
+        submission_shares.c.chain == chain, ~submission_shares.c.settled, ~_has_event(submission_shares)
+    )
+    networks = networks_of(share.client) if share.client else ()
+    for charge, factor, holder in (
+        (submission_shares.c.owner == share.owner, 1, "the owner of this coin"),
+        *(
+            (of_network(connection, submission_shares.c.client, network), network.factor, network.title)
+            for network in networks
+        ),
     ):
-        unsettled = (submission_shares.c.chain == chain, column == value, ~_has_event(submission_shares))
-        stored = count(connection, submission_shares, *unsettled)
-        if added and stored and stored + added > limit:
-            raise FullError(
-                f"{stored:,} submitted transactions of {holder} wait, unknown to any source: at most {limit:,} may"
-            )
+        listings, stored = (int(total or 0) for total in connection.execute(charged.where(charge)).one())
+        most, most_bytes = MAX_LISTINGS * factor, MAX_SHARE_BYTES * factor
+        if added and listings + added > most and (listings or len(records) > 1):
+            what = f"{listings + added:,} listings of {holder}: at most {most:,} are"
+        elif new and stored and stored + size > most_bytes:
+            what = f"{stored + size:,} bytes of {holder}: at most {most_bytes:,} are"
+        else:
+            continue
+        raise FullError(f"{what} stored that no source has; broadcast them first, or submit more once those are seen")
+
+
+def _make_room(
+    connection: Connection, owner: bytes, new: Sequence[Submission], but: Collection[tuple[str, bytes]]
+) -> None:
+    """Delete the oldest submitted transaction, but none of `but`, of the owner with the most, and what descends from
+    it, until new ones of an owner fit. Raises FullError where the new ones are more than any other owner has."""
+    size = func.length(submissions.c.raw) + func.coalesce(func.length(submissions.c.beef), 0)
+    count, total = connection.execute(select(func.count(), func.sum(size)).select_from(submissions)).one()
+    excess = count + len(new) - MAX_SUBMISSIONS
+    excess_bytes = int(total or 0) + sum(submission.size for submission in new) - MAX_BYTES
+    if excess <= 0 and excess_bytes <= 0:
+        return
+    of_share = (submission_shares.c.chain == submissions.c.chain) & (submission_shares.c.txid == submissions.c.txid)
+    columns = (submissions.c.chain, submissions.c.txid, submission_shares.c.owner, size.label("size"))
+    oldest = select(*columns).outerjoin(submission_shares, of_share)
+    by_owner: defaultdict[bytes, deque[tuple[str, bytes, int]]] = defaultdict(deque)
+    for row in connection.execute(oldest.order_by(submission_shares.c.number, submissions.c.height)):
+        if (row.chain, row.txid) not in but:
+            by_owner[row.owner or b""].append((row.chain, row.txid, row.size))
+    part = Counter({owner: sum(_part(submission.size) for submission in new)})
+    for holder, transactions in by_owner.items():
+        part[holder] += sum(_part(bytes_) for *_, bytes_ in transactions)
+    largest = [(-value, holder == owner, holder) for holder, value in part.items()]  # of equal ones another
+    heapify(largest)
+    dropped: defaultdict[str, list[bytes]] = defaultdict(list)
+    while excess > 0 or excess_bytes > 0:
+        value, is_own, holder = heappop(largest)
+        if not by_owner[holder]:
+            raise FullError("all room for submitted transactions is taken, by smaller ones of others")
+        chain, txid, bytes_ = by_owner[holder].popleft()
+        dropped[chain].append(txid)
+        excess, excess_bytes = excess - 1, excess_bytes - bytes_
+        heappush(largest, (value + _part(bytes_), is_own, holder))
+    for chain, txids in dropped.items():
+        log.warning("%s: %d submitted transactions dropped to make room", chain, _drop(connection, chain, txids))
+
+
+def _part(size: int) -> int:
+    """The part of all room that one transaction takes, by number and by bytes together."""
+    return MAX_BYTES + size * MAX_SUBMISSIONS
+
+
+def _insert(
+    connection: Connection, chain: str, share: Share, new: Sequence[Submission], settled: Collection[bytes]
+) -> None:
+    newest = select(func.max(blocks.c.height)).where(blocks.c.chain == chain)
+    height = connection.execute(newest).scalar() or 0
+    first = (connection.execute(select(func.max(submission_shares.c.number))).scalar() or 0) + 1
+    connection.execute(insert(submissions), [_row(chain, height, submission) for submission in new])
+    insert_new(connection, submission_inputs, [row for submission in new for row in _input_rows(chain, submission)])
+    shares = [
+        {
+            "chain": chain, "txid": submission.txid, **share._asdict(), "number": number, "size": submission.size,
+            "listings": sum(submission.listings), "settled": submission.txid in settled,
+        }
+        for number, submission in enumerate(new, first)
+    ]  # fmt: skip
+    connection.execute(insert(submission_shares), shares)
+
+
+def _drop(connection: Connection, chain: str, txids: Iterable[bytes]) -> int:
+    """Delete these transactions and all submitted ones that descend from them; how many there were."""
+    dropped, waiting = set[bytes](), list(txids)
+    while waiting:
+        dropped.update(waiting)
+        waiting = [txid for txid in dict.fromkeys(_children(connection, chain, waiting)) if txid not in dropped]
+    deleted = 0
+    for batch in batches(dropped):
+        of_batch = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
+        deleted += connection.execute(delete(submissions).where(*of_batch)).rowcount
+    return deleted
 
 
 def _check_unspent(connection: Connection, chain: str, new: Iterable[Submission]) -> None:

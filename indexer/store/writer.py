@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from indexer.store import outbox
-from indexer.store.database import WRITER_CACHE, StoreError, StoreUnavailableError
+from indexer.store.database import WRITER_CACHE, StoreError, StoreUnavailableError, write_error
 from indexer.store.process_lock import writer_lock
 
 
@@ -27,6 +27,8 @@ class Writer:
         self.engine, self.clock = engine, clock
         self.untrimmed: Counter[str] = Counter()
         """Near misses written since the last trim, by chain."""
+        self.run = ""
+        """The mark of this run of the writer: another one after each loss of the connection."""
         self._turn = Lock()
         self.lock = writer_lock(engine)
         self.connection = self._connect()
@@ -40,10 +42,11 @@ class Writer:
             connection = self.engine.connect()
             connection.exec_driver_sql(f"PRAGMA cache_size={-WRITER_CACHE}")
             connection.commit()
-            return connection
-        with self.lock.connection.begin():
-            outbox.follow_timeline(self.lock.connection)
-        return self.lock.connection
+        else:
+            connection = self.lock.connection
+        with connection.begin():
+            self.run = outbox.begin_run(connection)
+        return connection
 
     @property
     def _name(self) -> str:
@@ -70,4 +73,4 @@ class Writer:
             except StoreUnavailableError as error:
                 raise type(error)(f"cannot write to {self._name}: {error}") from error
             except DBAPIError as error:
-                raise StoreError(f"cannot write to {self._name}: {error.orig}") from error
+                raise write_error(self._name, error) from error

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import ParamSpec, TypeVar
 
 from indexer.chains import BlockData, BlockEvents, Chain, DeferredEvents, PartialBlock
-from indexer.errors import SourceUnavailableError
+from indexer.errors import FailedBlockError, SourceError, SourceUnavailableError
+from indexer.failures import is_of_machine
 from indexer.model import BlockFacts, BlockRef, Event
 from indexer.resolution.block_proofs import MAX_RAW
 from indexer.resolution.block_reader import BlockReader, PartialBlockReader, ReadResult
@@ -55,8 +58,9 @@ class Catchup:
         self._sparse = chain.sparse
         self._registry = RegistrationLookup(store.registrations, chain.name)
         self._writing: asyncio.Task[None] | None = None
-        self._sealed = Batch()
+        self._batch, self._sealed = Batch(), Batch()
         self._is_compiled = self._is_late = False
+        self._single_until = -1
         self._submitted: dict[Outpoint, bytes] = {}
         self.origins = OriginTracer(chain, store, writer)
         self.watched = WatchedOutpoints()
@@ -70,40 +74,68 @@ class Catchup:
     async def read(self, newest: BlockRef | None, last: int) -> None:
         """Read and append the blocks after `newest`, up to the height `last`.
 
-        Ends early when the best chain changes meanwhile or a block is refused. Raises SourceError or StoreError.
+        Ends early when the best chain changes meanwhile or a block is refused. Blocks below one that fails are written.
+        Raises SourceError or StoreError, and FailedBlockError where neither source nor database failed.
         """
-        batch = Batch()
         self._is_late = await asyncio.to_thread(self.origins.is_late)
         self._submitted = await asyncio.to_thread(self._store.submissions.spends, self._chain.name)
         self.watched.add(self._submitted)
         stream = self._chain.blocks(newest.height + 1 if newest else self._chain.first, last)
+        self._batch = Batch()
         try:
-            async for ref, data in stream:
-                if self._sparse:
-                    ref = await self._linked(ref, newest)
-                if newest is not None and ref.prev != newest.hash:
-                    break  # the best chain changed meanwhile
-                read = await self._read_one(ref, data)
-                if read is None:
-                    break
-                newest = ref
-                batch.add(read.reading, len(data))
-                is_large = len(read.reading.events) > MOST_UNWRITTEN
-                self._move_registrations(read.reading.events, until_written=not is_large)
-                if is_large or batch.is_full():
-                    await self._hand_over(batch)
-                    batch = Batch()
-                if is_large:
-                    await self._written()
-            await self._hand_over(batch)
-            batch = Batch()
-            await self._written()
+            try:
+                await self._read_stream(stream, newest)
+            except Exception as error:
+                if not is_of_machine(error):
+                    await self._write_rest()
+                raise
+            await self._write_rest()
         finally:
             # what was not written is read again: registrations are still where the store has them
-            self.watched.add(batch.spent())
+            self.watched.add(self._batch.spent())
             self.watched.add(self._sealed.spent())
             await stream.aclose()  # the source fetches ahead no more
             await self._drop()
+
+    async def _read_stream(
+        self, stream: AsyncGenerator[tuple[BlockRef, BlockData], None], newest: BlockRef | None
+    ) -> None:
+        """Read the blocks of a stream, and write them in batches but for the last."""
+        stored = newest
+        async for ref, data in stream:
+            with self._failing(ref.height):
+                if self._sparse and newest is not None:
+                    ref = await self._linked(ref, newest) if newest is stored else replace(ref, prev=newest.hash)
+                if newest is not None and ref.prev != newest.hash:
+                    return  # the best chain changed meanwhile
+                read = await self._read_one(ref, data)
+            if read is None:
+                return
+            newest = ref
+            reading = replace(read.reading, source=self._chain.served_by(ref.height))
+            self._batch.add(reading, len(data))
+            is_large = len(reading.events) > MOST_UNWRITTEN
+            self._move_registrations(reading.events, until_written=not is_large)
+            if is_large or self._batch.is_full() or ref.height <= self._single_until:
+                await self._hand_over()
+            if is_large:
+                await self._written()
+
+    async def _write_rest(self) -> None:
+        await self._hand_over()
+        await self._written()
+
+    @contextmanager
+    def _failing(self, height: int) -> Iterator[None]:
+        """Raise FailedBlockError for what the work on a block raises, unless its source, the database, the disk or the
+        memory failed."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, SourceError) or is_of_machine(error):
+                raise
+            text = f"{self._chain.name}: block {height:,} cannot be read ({type(error).__name__}: {error})"
+            raise FailedBlockError(text) from error
 
     async def _drop_contradicted(self, reader: BlockReader) -> None:
         """Delete the submitted transactions that a transaction of this block contradicts, with their descendants."""
@@ -116,10 +148,9 @@ class Catchup:
 
     # -- reading
 
-    async def _linked(self, ref: BlockRef, newest: BlockRef | None) -> BlockRef:
-        """A block of a sparse chain with the stored block before it as its `prev`, if the source still has that."""
-        if newest is None:
-            return ref
+    async def _linked(self, ref: BlockRef, newest: BlockRef) -> BlockRef:
+        """The first block that a sparse chain delivers, with the newest stored block as its `prev` if the source still
+        has that; the source checks the others."""
         theirs = await self._chain.ref(newest.height)
         return replace(ref, prev=theirs.hash if theirs else b"")
 
@@ -130,9 +161,9 @@ class Catchup:
                 stored = await asyncio.to_thread(self._store.registrations.newest_events, self._chain.name, data.ids)
                 resolved = await asyncio.to_thread(self._chain.resolve, data, self._registry.newest(stored))
                 self._registry.note(resolved.events)
-                return ReadResult(BlockFacts(ref, resolved.events, dict(resolved.cards)), frozenset())
+                return ReadResult(BlockFacts(ref, resolved.events, dict(resolved.cards), logs=data.logs), frozenset())
             case BlockEvents():
-                return ReadResult(BlockFacts(ref, data.events, dict(data.cards)), frozenset())
+                return ReadResult(BlockFacts(ref, data.events, dict(data.cards), logs=data.logs), frozenset())
             case PartialBlock(transactions=()):
                 # a filtering source sends thousands of blocks without a transaction for each with one: no thread for
                 # those
@@ -251,20 +282,27 @@ class Catchup:
 
     # -- writing
 
-    async def _hand_over(self, batch: Batch) -> None:
-        """Start writing a batch once the one before it is written."""
+    async def _hand_over(self) -> None:
+        """Start writing the batch that was read once the one before it is written, and begin the next."""
         await self._written()
+        batch, self._batch = self._batch, Batch()
         if batch.readings:
             self._registry.seal()
             self._sealed = batch
             self._writing = asyncio.create_task(self._write(batch))
 
     async def _written(self) -> None:
-        """Wait for the batch that is being written. Raises StoreError when that failed."""
+        """Wait for the batch that is being written. Raises StoreError when that failed, and FailedBlockError as
+        `_failing`: the blocks of this batch are then read and written one by one."""
         if self._writing is None:
             return
         await asyncio.wait([self._writing])
-        self._writing.result()
+        with self._failing(self._sealed.newest.height):
+            try:
+                self._writing.result()
+            except Exception:
+                self._single_until = self._sealed.newest.height
+                raise
         self._writing, self._sealed = None, Batch()
         self._registry.settle()
 
@@ -287,6 +325,7 @@ class Catchup:
         progress.events += batch.event_count
         progress.event_counts.update(event.kind.value for event in batch.events())
         progress.height, progress.hash = newest.height, newest.hash
+        progress.last_block_at, progress.error, progress.fault = int(time.time()), "", ""
         log.info(
             "%s: block %d of %d; %d blocks, %d events",
             self._chain.name, newest.height, progress.tip or newest.height, len(batch.readings), batch.event_count,

@@ -18,14 +18,12 @@ MAX_COINS = 2_000
 
 class CoinChecks:
     """Queries a source, at each new tip, for the coins of those submitted transactions that it has not seen. `unproved`
-    are those that no block is known to be able to hold."""
+    are those that it never had in its mempool or a block, though their coins may be unspent: they cost nothing."""
 
     def __init__(self, chain: Chain, submissions: Submissions) -> None:
         self._chain, self._submissions = chain, submissions
         self.unproved: frozenset[bytes] = frozenset()
-        self._proved: set[bytes] = set()
         self._checked: set[bytes] = set()
-        self._settled: set[bytes] = set()
         self._coins: dict[Outpoint, bool] = {}
         self._tip = b""
 
@@ -38,12 +36,12 @@ class CoinChecks:
         if pending - seen - self._checked:
             spends = await asyncio.to_thread(self._submissions.spends, self._chain.name)
             if await self._ask(spends, seen, newest):
-                against, self._checked, mined = await asyncio.to_thread(_judged, spends, self._coins, seen)
-        settled = (self._settled | mined | seen) & pending
-        await asyncio.to_thread(self._submissions.settle, self._chain.name, settled - self._settled)
-        self._settled = settled
-        self._proved = (self._proved | self._checked | seen) & pending - against
-        self.unproved = pending - self._proved - against
+                against, mined = await asyncio.to_thread(_judged, spends, self._coins, seen)
+                self._checked = set(pending) - {txid for coin, txid in spends.items() if coin not in self._coins}
+        unsettled = await asyncio.to_thread(self._submissions.unsettled, self._chain.name)
+        settled = {txid for txid, is_mined in unsettled.items() if is_mined or txid in seen or txid in mined}
+        await asyncio.to_thread(self._submissions.settle, self._chain.name, settled)
+        self.unproved = (pending & unsettled.keys()) - settled - against
         return against
 
     async def _ask(self, spends: Mapping[Outpoint, bytes], seen: frozenset[bytes], newest: BlockRef) -> bool:
@@ -60,9 +58,9 @@ class CoinChecks:
 
 def _judged(
     spends: Mapping[Outpoint, bytes], coins: Mapping[Outpoint, bool], seen: Collection[bytes]
-) -> tuple[set[bytes], set[bytes], set[bytes]]:
+) -> tuple[set[bytes], set[bytes]]:
     verdict = Verdict(spends, coins, seen)
-    return verdict.against(), verdict.possible(), verdict.mined
+    return verdict.against(), verdict.mined
 
 
 class Verdict:
@@ -106,17 +104,3 @@ class Verdict:
             if txid not in self.mined and txid not in self._seen
             if any(self._coins.get(coin) is False and not self._is_unmined(coin.txid) for coin in coins)
         }
-
-    def possible(self) -> set[bytes]:
-        """The transactions with coins that are all unspent, or outputs of these transactions."""
-        possible = self.mined | {txid for txid in self._inputs if txid in self._seen}
-        todo = [txid for txid in self._inputs if txid not in possible]
-        while added := {txid for txid in todo if all(self._is_there(coin, possible) for coin in self._inputs[txid])}:
-            possible |= added
-            todo = [txid for txid in todo if txid not in added]
-        return possible
-
-    def _is_there(self, coin: Outpoint, possible: Collection[bytes]) -> bool:
-        if self._is_unmined(coin.txid):
-            return coin.txid in self._seen or coin.txid in possible
-        return self._coins.get(coin) is True

@@ -14,6 +14,7 @@ from dataclasses import replace as changed
 from itertools import islice, pairwise
 
 from indexer.chains import Chain
+from indexer.failures import LeftOut, is_of_machine
 from indexer.model import BlockFacts, BlockRef, Event
 from indexer.resolution.block_reader import ReadResult, holdable, read_unconfirmed
 from indexer.resolution.origins import OriginTracer
@@ -55,8 +56,9 @@ class Mempool:
     """Keeps the unconfirmed events in the store in sync with one source. `size` is the number of transactions in its
     mempool, None where it cannot list them; `unread` how many of these were not scanned yet."""
 
-    def __init__(self, chain: Chain, store: Store, writer: Writer) -> None:
+    def __init__(self, chain: Chain, store: Store, writer: Writer, left_out: LeftOut | None = None) -> None:
         self._chain, self._store, self._writer = chain, store, writer
+        self._left_out = left_out if left_out is not None else LeftOut()
         self._registry = RegistrationLookup(store.registrations, chain.name)
         self._origins, self._is_late = OriginTracer(chain, store, writer), False
         self.size: int | None = None
@@ -65,6 +67,7 @@ class Mempool:
         self._offered: dict[bytes, float] = {}
         self._submitted: frozenset[bytes] = frozenset()
         self._coins, self._marked = CoinChecks(chain, store.submissions), frozenset[bytes]()
+        self._work = f"mempool {chain.name}"
         self._restart(WatchedOutpoints())
 
     def _restart(self, watched: WatchedOutpoints) -> None:
@@ -213,6 +216,7 @@ class Mempool:
             self._restart(watched)
         gone = self._spends.txids() - listed
         self._drop(txid for txid in gone if txid in self._cache)
+        gone |= self._failed_before(listed)
         self._spends.discard(gone)
         if time.monotonic() >= self._retry_at:
             self._unscanned |= self._refused
@@ -223,6 +227,13 @@ class Mempool:
         late = self._unscanned & waiting
         self._unscanned = set(waiting)
         return [*(waiting - late), *late]
+
+    def _failed_before(self, listed: frozenset[bytes]) -> set[bytes]:
+        """The transactions that failed an hour ago: they are scanned again if they are still listed."""
+        due = {bytes.fromhex(hex_id)[::-1] for hex_id in self._left_out.due(self._work, BATCH)}
+        for txid in due - listed:
+            self._left_out.remove(self._work, txid[::-1].hex())
+        return due
 
     async def _look(self, txids: Sequence[bytes], watched: WatchedOutpoints) -> None:
         """Scan transactions, as many as one refresh may."""
@@ -323,7 +334,7 @@ class Mempool:
 
     def _add_to_cache(self, transaction: Transaction) -> bool:
         """Cache a transaction; whether it was new and there was room."""
-        if transaction.txid in self._cache:
+        if transaction.txid in self._cache or self._left_out.is_waiting(self._work, transaction.hex_id):
             return False
         if self._cache.bytes + memory_of(transaction) > CACHED_BYTES:
             self._refuse(transaction.txid)
@@ -375,9 +386,23 @@ class Mempool:
         return read
 
     def _read_with(self, watched: WatchedOutpoints) -> ReadResult:
+        """Read all new transactions, without any that fails when it is read alone."""
+        try:
+            return self._read_some(self._cache.unread(), watched)
+        except Exception as error:
+            if is_of_machine(error):
+                raise
+        for transaction in self._cache.unread():
+            with self._left_out.leaving_out(self._work, transaction.hex_id):
+                self._read_some([transaction], watched)
+            if self._left_out.is_waiting(self._work, transaction.hex_id):
+                self._drop([transaction.txid])
+        return self._read_some(self._cache.unread(), watched)
+
+    def _read_some(self, transactions: Iterable[Transaction], watched: WatchedOutpoints) -> ReadResult:
         chain = self._chain
         return read_unconfirmed(
-            self._cache.unread(), chain.rules, chain.network, watched, self._registry, self._cache.registrations(),
+            transactions, chain.rules, chain.network, watched, self._registry, self._cache.registrations(),
             self._values | self._cache.values(), self._traced if self._is_late else None,
         )  # fmt: skip
 

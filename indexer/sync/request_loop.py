@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from indexer.chains import Chain
-from indexer.errors import SourceError
+from indexer.failures import is_of_machine
 from indexer.retries import Backoff
 from indexer.store.requests import Requests, RequestState, TransactionRequest
 from parsers.bitcoin import tx
@@ -107,7 +107,9 @@ class RequestLoop:
                 continue
             try:
                 raws = await source.chain.transactions(missing)
-            except SourceError as error:
+            except Exception as error:  # whatever one source provokes, the others are asked
+                if is_of_machine(error):
+                    raise
                 log.warning("%s is not reachable for transactions now: %s", source.chain.name, error)
                 continue
             reached.append(source.chain.name)

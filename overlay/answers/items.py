@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypedDict
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from overlay.answers.record import Amount, Count, OutpointText, PerDay, Record, Time, Txid, text, words
+from parsers.reasons import HIGH, INFO, LOW
 
 KINDS = ("agent", "tool", "all")
 STATUSES = ("live", "pending", "burned", "undecided")
+SEVERITY = (HIGH, LOW, INFO)
 
 
 class FaultNote(Record, kw_only=True):
@@ -21,31 +23,54 @@ class FaultNote(Record, kw_only=True):
     parameter: str = ""
 
 
-class CardWarning(Record, kw_only=True):
+class CardWarning(Record, kw_only=True, omit_defaults=True):
     """A warning or an error of a card: its code, the JSON pointer (RFC 6901) of the member, and a sentence."""
 
     code: str
+    severity: Annotated[
+        Annotated[str, words(*SEVERITY)] | None,
+        Meta(description="How severe a warning is for those who use the listing; absent for an error."),
+    ] = None
     pointer: str
     detail: str
 
 
 class _Rated(TypedDict):
-    score: float
-    evidence: Count
+    evidence: Annotated[Count, Meta(description="All tasks that count, also those that a second key only signed.")]
+    score: Annotated[
+        float, Meta(description="From 0 to 1, for order alone: with few customers it is low for any work.")
+    ]
 
 
 class ItemRating(_Rated, total=False):
-    """The score from 0 to 1, how many tasks count, and the highest rung of receipts that count."""
+    """Counts of the work that receipts prove; `rung` is the highest of those that count. An overlay of version 0.2.0
+    answers without `paidTasks`, `customers`, `failed` and `stars`."""
 
+    paidTasks: Annotated[Count, Meta(description="Tasks that count and were paid for in full, failed ones among them.")]
+    customers: Annotated[Count, Meta(description="The distinct parties that paid for these.")]
+    failed: Annotated[Count, Meta(description="Tasks that count and failed, paid for or not.")]
+    stars: Annotated[float | None, Meta(description="The score as stars of five; null below ten customers.")]
     rung: Annotated[str, words("E1", "E2", "E3")]
     asOf: Time
 
 
-class PendingUpdate(TypedDict):
-    """An unconfirmed revision."""
+class ItemChange(Record, kw_only=True):
+    """A value that an unconfirmed revision would change; null where there is none before or after it."""
+
+    what: Annotated[str, words("address", "owner", "url", "command", "price", "skills")]
+    before: Annotated[str | None, text()] = field(name="from")
+    after: Annotated[str | None, text()] = field(name="to")
+
+
+class PendingUpdate(Record, kw_only=True):
+    """An unconfirmed revision: look at what it changes before paying or running anything."""
 
     outpoint: Annotated[OutpointText | None, Meta(description="Where the satoshi will be; null where it is burned.")]
-    summary: Annotated[str, Meta(description="What changes, in a sentence.")]
+    changes: Annotated[
+        tuple[ItemChange, ...],
+        Meta(description="Pay-to addresses, owner, URL, command, prices and skills that it changes, at most 64."),
+    ] = ()
+    summary: Annotated[str, Meta(description="The changes in a sentence.")]
 
 
 class CardDrift(TypedDict):
@@ -64,6 +89,13 @@ class Highlight(TypedDict):
     ]
 
 
+class DomainFailure(Record, kw_only=True):
+    """Why a check of a domain failed."""
+
+    failed_at: Time = field(name="at")
+    reason: Annotated[str, Meta(description="A reason code.")]
+
+
 class ItemDomain(Record, kw_only=True, omit_defaults=True):
     """The host of a listing, and whether it names the listing."""
 
@@ -73,6 +105,9 @@ class ItemDomain(Record, kw_only=True, omit_defaults=True):
     by: Annotated[
         Annotated[str, words("name", "dns", "hash")] | None,
         Meta(description="How: the id in its `agent.json`, a DNS record, or the hash of the card that it serves."),
+    ] = None
+    last_failure: Annotated[
+        DomainFailure | None, Meta(description="Why the last check failed, or a part of it; absent where it did not.")
     ] = None
 
 
@@ -158,7 +193,7 @@ class CardSigner(Record, kw_only=True):
 class EndpointHandshake(Record, kw_only=True, omit_defaults=True):
     """The outcome of the newest handshake with an MCP endpoint; `added`, `removed` and `changed` name tools."""
 
-    state: Annotated[str, words("verified", "refused")]
+    state: Annotated[str, words("unchecked", "verified", "refused")]
     reason: str | None
     checked_at: Time
     manifest_sha256: Annotated[str | None, text()]
@@ -169,7 +204,7 @@ class EndpointHandshake(Record, kw_only=True, omit_defaults=True):
 
 class MotebitIdentity(Record, kw_only=True, omit_defaults=True):
     """The Motebit identity of an agent. `verified`: its host serves the identity file, signed by this key, and its MCP
-    endpoint was not refused; else only its card states it (`x-motebit`)."""
+    endpoint was not refused; else only its card states it (`x-motebit`), or its host serves another key (`reason`)."""
 
     id: str
     public_key: str
@@ -177,6 +212,13 @@ class MotebitIdentity(Record, kw_only=True, omit_defaults=True):
     verified: bool
     endpoint: str
     capabilities: tuple[str, ...]
+    reason: Annotated[
+        Annotated[str, words("key-changed")] | None,
+        Meta(description="Why it is not verified: the host serves another key, and the pinned one did not sign it."),
+    ] = None
+    pinned: Annotated[str | None, Meta(description="The key (hex) that the host published first.")] = None
+    served: Annotated[str | None, Meta(description="The key (hex) that it serves instead.")] = None
+    since: Annotated[Time | None, Meta(description="When that was seen first.")] = None
     handshake: EndpointHandshake | None = None
 
 

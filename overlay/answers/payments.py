@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypedDict
 
 from msgspec import Meta
 
-from overlay.answers.items import STATUSES, FaultNote
+from overlay.answers.items import STATUSES, FaultNote, PendingUpdate
 from overlay.answers.pages import AnswerRates
 from overlay.answers.record import Amount, Count, Record, Time, Txid, words
 from parsers.claims.amount_due import STAGES
@@ -22,7 +22,8 @@ class AnchorAmount(TypedDict):
 
 
 class PriceQuote(Record, kw_only=True):
-    """What to pay now; where not `ok`, `code` (A2B §5.3), `error` and `detail` explain why there is no amount."""
+    """What to pay now; where not `ok`, `code`, `error` and `detail` explain why there is no amount, or why no payment
+    can reach the address."""
 
     ok: bool
     id: str
@@ -33,7 +34,13 @@ class PriceQuote(Record, kw_only=True):
     interval: str | None = None
     deposit_pct: Amount | None = None
     address: Annotated[str, Meta(description="As the offer names it, for its own currency.")]
-    code: RefusalCode = None
+    pending: Annotated[
+        PendingUpdate | None,
+        Meta(description="An update of the listing that waits to be mined: ask again after it, before paying."),
+    ] = None
+    code: Annotated[
+        int | str | None, Meta(description="Where `ok` is false: the code of A2B §5.3, or `no-chain` (see `currency`).")
+    ] = None
     error: str = ""
     detail: str = ""
     anchor: AnchorAmount | None = None
@@ -46,6 +53,9 @@ class PriceQuote(Record, kw_only=True):
     needed_satoshis: Count | None = None
     least_satoshis: Count | None = None
     rates: AnswerRates | None = None
+    notes: Annotated[
+        tuple[FaultNote, ...], Meta(description="`refused-quote`: the last good rate is used, and why.")
+    ] = ()
     valid_until: Annotated[Time | None, Meta(description="From when on the rates are too old; null without any.")] = (
         None
     )

@@ -109,7 +109,7 @@ class IngestState(Record, kw_only=True):
 class ScheduledCheck(Record, kw_only=True):
     """A fetch that a recheck has scheduled."""
 
-    what: Annotated[str, words("pointer", "domain")]
+    what: Annotated[str, words("pointer", "domain", "keys", "identity", "endpoint")]
     name: str
     state: str
     code: str | None
@@ -156,3 +156,8 @@ class ProblemDetails(Record, kw_only=True):
     errors: tuple[FaultNote, ...]
     request_id: str
     error: str
+    x402_version: int | None = field(name="x402Version", default=None)
+    accepts: Annotated[
+        tuple[dict[str, Any], ...], Meta(description="With a 429 beyond a limit: what pays for the request (x402).")
+    ] = ()
+    resource: dict[str, Any] | None = None

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from hashlib import sha256
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from overlay.text import compact_json
 from overlay.text.compact_json import decode
 from parsers.cards.money import plain
 
@@ -87,3 +89,21 @@ def as_json(value: Any) -> Any:
 def read(value: Any, kind: Any) -> Any:
     """The record in a JSON value. Raises msgspec.ValidationError naming the first member that does not fit."""
     return msgspec.convert(value, kind, dec_hook=_read)
+
+
+def schema_digest(model: type[msgspec.Struct]) -> str:
+    """The SHA-256 of the schema of a model, without its prose, in hex."""
+    schema, components = msgspec.json.schema_components([model], schema_hook=lambda kind: {"type": kind.__name__})
+    return sha256(compact_json.encode(_without_prose([schema, components]))).hexdigest()
+
+
+def _without_prose(value: Any) -> Any:
+    """A schema without titles and descriptions, its objects in the order of their names."""
+    if isinstance(value, list | tuple):
+        return [_without_prose(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    shown = {
+        name: part for name, part in value.items() if name not in ("title", "description") or isinstance(part, dict)
+    }
+    return {name: _without_prose(part) for name, part in sorted(shown.items())}

@@ -10,16 +10,29 @@ from overlay.answers.record import Count, Record, Time, words
 from overlay.jobs import Role
 
 
-class StateDigest(TypedDict):
-    """The state hash of a chain; null where completeness cannot be known."""
+class PointersDigest(TypedDict):
+    """The number of valid pointers of a chain, and the hash chained over its blocks with any."""
 
+    count: Count
+    hash: str
+
+
+class _Hashed(TypedDict):
     height: Count
     hash: str | None
 
 
+class StateDigest(_Hashed, total=False):
+    """The state hash of a chain, and that of its pointers; null where completeness cannot be known. An overlay of
+    version 0.2.0 answers without `pointers`."""
+
+    pointers: PointersDigest | None
+
+
 class RebuildProgress(TypedDict):
     """The progress of a rebuild of the index: registrations written, and about how many there are. The earlier index
-    answers until it is complete."""
+    answers until it is complete, unless its items have other members than those of this release: then searches are
+    answered with 503."""
 
     done: Count
     of: Count
@@ -35,22 +48,57 @@ class SourceSummary(Record, kw_only=True):
     error: str = ""
 
 
+ChainState = Annotated[
+    str,
+    words("starting", "catching-up", "following", "unreachable", "stopped", "silent", "stored"),
+    Meta(
+        description="`silent`: its process has given no sign of life for 30 s; `stored`: no process follows it, and "
+        "tip, lag, mempool and reorgs are null; `unreachable`: the source or the database is, also where there is no "
+        "answer for 30 s, or a block is refused or fails; it is tried again; `stopped`: an operator must act."
+    ),
+]
+
+Degraded = Annotated[
+    tuple[str, ...],
+    Meta(
+        description="What does not work now: `database` (it cannot be read or written), `search` (it is being "
+        "compiled), `index-behind` (stored changes cannot be searched for 30 s, or the index cannot be written), "
+        "`follower:NAME` (the chain is not followed, or not without errors), `sources-disagree:NAME` (sources of the "
+        "chain disagree for 30 s, or about final blocks), `failed` (listings, rows or hosts are left out). While the "
+        "database does not answer, what it holds is as it was when it last did."
+    ),
+]
+
+
 class ChainSummary(Record, kw_only=True):
-    """Where a chain is. Of a chain that is only stored, tip, lag, mempool and reorgs are null: its follower has
-    them."""
+    """Where a chain is, as its follower reported."""
 
     name: str
     chain: str
-    state: str
+    state: ChainState
     height: int | None
     hash: str | None
     network: str | None = None
-    tip: int | None = None
+    tip: Annotated[
+        int | None, Meta(description="The newest height of the source that is believed; `error` names any other.")
+    ] = None
     lag: int | None = None
     mempool: int | None = None
     reorgs: Count | None = None
+    read_twice: Annotated[
+        int | None,
+        Meta(
+            description="Of an EVM chain: the height up to which every block was read a second time, null for none. "
+            "The state hash is of the newest stored block up to there."
+        ),
+    ] = None
     source: str | None = None
+    follower_seen_at: Time | None = None
+    last_block_at: Annotated[Time | None, Meta(description="When its newest block was stored.")] = None
     error: str | None = None
+    sources_disagree: Annotated[
+        str, Meta(description="How the sources of the chain disagree, for 30 s or about final blocks; empty otherwise.")
+    ] = ""
     checked: str = ""
     complete: bool = True
     caught: Count = 0
@@ -66,7 +114,10 @@ class IndexSummary(Record, kw_only=True):
     seq: Count
     changes_behind: Count = field(name="behind")
     meaning: bool = False
-    renewal: RebuildProgress | None = None
+    rebuilding: RebuildProgress | None = None
+    outdated: Annotated[
+        bool, Meta(description="Whether it was made by another release or for other systems, and is to be rebuilt.")
+    ] = False
     damage: Annotated[
         str,
         Meta(
@@ -77,7 +128,8 @@ class IndexSummary(Record, kw_only=True):
     error: Annotated[
         str,
         Meta(
-            description="Why changes cannot be written to the index now, as on a full disk. Searches find what it has."
+            description="Why changes cannot be written to the index now, as on a full disk: searches find what it has. "
+            "Also that it does not answer: then its numbers are those of when it did, and searches are 503."
         ),
     ] = ""
     compiling: Annotated[
@@ -97,8 +149,16 @@ class ReplicaLag(Record, kw_only=True):
     changes_behind: Count | None = field(name="behind")
 
 
+class RefusedRates(Record, kw_only=True):
+    """Currencies of a feed whose current rates do not count, and why."""
+
+    code: Annotated[str, words("contradicted", "leap", "newcomer", "median")]
+    detail: str
+    currencies: tuple[str, ...]
+
+
 class RatesFeed(Record, kw_only=True):
-    """A feed of exchange rates."""
+    """A feed of exchange rates; where it is refused in some currencies, its last good rates of these."""
 
     source: str
     base: str
@@ -108,6 +168,7 @@ class RatesFeed(Record, kw_only=True):
     code: str = ""
     error: str = ""
     left_out: tuple[str, ...] = ()
+    refused: tuple[RefusedRates, ...] = ()
 
 
 class RatesSummary(Record, kw_only=True):
@@ -142,11 +203,28 @@ class JobSummary(Record, kw_only=True):
     error: str = ""
 
 
+class FailedItem(Record, kw_only=True):
+    """A listing, row or host that is left out: what was done with it, and the kind of exception."""
+
+    id: str
+    reason: str
+
+
+class FailedSummary(Record, kw_only=True):
+    """What this process leaves out because it raised an exception: how many, and the first twenty. Each is tried again
+    when it changes, or after an hour."""
+
+    count: Count
+    first: tuple[FailedItem, ...]
+
+
 class RegistryStatus(Record, kw_only=True):
     """Chains, counts and versions of an overlay."""
 
     version: str
     chains: tuple[ChainSummary, ...]
+    degraded: Degraded = ()
+    failed: FailedSummary | None = None
     listings: dict[str, Count]
     index: IndexSummary | None = None
     replica: ReplicaLag | None = None
@@ -168,3 +246,4 @@ class ProcessHealth(Record, kw_only=True):
     status: str
     version: str
     changes_behind: Count | None = field(name="behind", default=None)
+    degraded: Degraded = ()

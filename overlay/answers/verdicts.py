@@ -21,7 +21,7 @@ class RevocationState(Record, kw_only=True):
 class VerdictAxes(Record, kw_only=True):
     """The questions that a verdict answers one by one."""
 
-    integrity: Annotated[str, words("verified", "invalid")]
+    integrity: Annotated[str, words("verified", "invalid", "unknown")]
     identity_binding: Annotated[str, words("sovereign", "pinned", "unverified", "invalid")]
     authority: Annotated[str, words("valid", "expired", "not_yet_valid", "insufficient", "unknown")]
     revocation: RevocationState

@@ -95,9 +95,10 @@ def unless_current(request: web.Request, response: web.StreamResponse) -> web.St
     return not_modified({name: response.headers[name] for name in _NOT_MODIFIED_HEADERS if name in response.headers})
 
 
-def conditional(value: bytes, cache: str = REVALIDATE) -> web.Response:
-    """JSON with a weak entity tag of its bytes; the middleware answers 304 where the client has it."""
-    etag = weak_etag(blake2b(value, digest_size=16).digest())
+def conditional(value: bytes, cache: str = REVALIDATE, *, tagged: bytes | None = None) -> web.Response:
+    """JSON with a weak entity tag of its bytes, or of those that are `tagged`; the middleware answers 304 where the
+    client has it."""
+    etag = weak_etag(blake2b(value if tagged is None else tagged, digest_size=16).digest())
     return json_bytes(value, headers={hdrs.ETAG: etag, hdrs.CACHE_CONTROL: cache})
 
 
@@ -152,7 +153,8 @@ NO_HEADERS: Mapping[str, str] = {}
 _EXPOSED = (
     "Allow, Content-Digest, Content-Length, ETag, Last-Modified, Link, Location, RateLimit, RateLimit-Policy, "
     "Retry-After, X-Left-Out, X-Next-Cursor, X-Request-Id, X-Total-Count, "
-    "A2A-Version, Mcp-Session-Id, MCP-Protocol-Version, X-Includes-Off-Chain-Values"
+    "A2A-Version, A2B-Paid-Until, A2B-Subscription, A2B-Task, PAYMENT-REQUIRED, "
+    "Mcp-Session-Id, MCP-Protocol-Version, X-Includes-Off-Chain-Values"
 )
 _ALWAYS = {
     hdrs.ACCESS_CONTROL_ALLOW_ORIGIN: "*",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -12,11 +12,12 @@ from typing import Any
 
 from aiohttp import web
 
+from indexer.client_networks import ClientCounter
 from indexer.store import DATABASE_ERRORS
 from overlay.api.counters import Counters
 from overlay.api.problems import ProblemError
 from overlay.listings.change_notifier import ChangeNotifier
-from overlay.listings.records import FeedChange, FeedPage
+from overlay.listings.records import FeedChange
 from overlay.listings.repository import ListingRepository
 from overlay.text.compact_json import encode
 
@@ -31,33 +32,30 @@ POLL_SECONDS = 1.0
 """Seconds between reads of the store while no change is notified."""
 
 IN_ALL, A_CLIENT = 1_000, 20
-"""Open streams: of a process, and of a client."""
+"""Open streams: of a process, and of a client (`client_networks`)."""
 
 STREAMS = 0
 """The number of the gauge that counts open streams."""
 
 
 def feed(store: ListingRepository, since: int, limit: int, epoch: str | None) -> dict[str, Any]:
-    """At most `limit` changes after `since`, as the schema `Changes`. A `since` of another database or epoch
-    gets a single `reset`: the reader discards everything and reads from 0. A replica that lags gets none."""
-    page = store.changes(since, limit)
-    if page.may_be_behind and _is_of_other_epoch(page, since, epoch):
-        page = store.surely_changes(since, limit)
+    """At most `limit` changes after `since`, as the schema `Changes`. A `since` of another database, or of a later
+    state of one that was put back, gets a single `reset`: the reader discards everything and reads from 0. A replica
+    that lags gets none."""
+    page = store.changes(since, limit, epoch)
+    if page.may_be_behind and not page.continues:
+        page = store.surely_changes(since, limit, epoch)
     rows = page.rows
-    if _is_of_other_epoch(page, since, epoch):
+    if not page.continues:
         reason = "since is not a sequence number of this epoch: forget everything and read from 0"
-        rows = (FeedChange(0, "reset", None, None, reason),)
+        rows = (FeedChange(0, "reset", None, None, reason, page.epoch),)
     last = rows[-1].seq if rows else since
     return {
-        "changes": [{"seq": row.seq, "epoch": page.epoch} | row._asdict() for row in rows],
-        "epoch": page.epoch,
+        "changes": [{"seq": row.seq, "epoch": row.epoch} | row._asdict() for row in rows],
+        "epoch": rows[-1].epoch if rows else page.epoch,
         "nextSince": last,
         "more": last < page.newest_seq,
     }
-
-
-def _is_of_other_epoch(page: FeedPage, since: int, epoch: str | None) -> bool:
-    return since > page.newest_seq or (epoch is not None and epoch != page.epoch)
 
 
 def as_event(change: dict[str, Any]) -> bytes:
@@ -74,32 +72,32 @@ class ChangeBroadcaster:
         self._seq: int | None = None
         self.epoch = ""
         self._moved, self._needed = asyncio.Event(), asyncio.Event()
-        self._open: Counter[str] = Counter()
+        self._open = ClientCounter()
         self.closed = False
 
     def check_limits(self, client: str) -> None:
         """Raise ProblemError: 429 or 503 when too many streams are open, 503 when the server shuts down."""
         if self.closed:
             raise ProblemError(503, "the server is shutting down", headers={"Retry-After": "2"})
-        if self._open[client] >= A_CLIENT:
-            detail = f"{A_CLIENT} streams are open from your address; close some of them"
+        if full := self._open.full_network(client, A_CLIENT):
+            detail = f"{A_CLIENT * full.factor} streams are open from {full.title}; close some of them"
             raise ProblemError(429, detail, headers={"Retry-After": "30"})
-        if self._open.total() >= IN_ALL:
+        if self._open.total >= IN_ALL:
             detail = f"{IN_ALL:,} streams are open, and no more are served"
             raise ProblemError(503, detail, headers={"Retry-After": "30"})
 
     @contextmanager
     def open_stream(self, client: str) -> Iterator[None]:
         """Count a stream of this client while it is open."""
-        self._open[client] += 1
+        self._open.add(client)
         self._counters.add(STREAMS, 1)
         self._needed.set()
         try:
             yield
         finally:
-            self._open -= Counter({client: 1})
+            self._open.remove(client)
             self._counters.add(STREAMS, -1)
-            if not self._open:
+            if not self._open.total:
                 self._needed.clear()
 
     async def run(self) -> None:
@@ -134,7 +132,11 @@ class ChangeBroadcaster:
                 self._seq = None
                 self._wake()
                 return
-            self._window.extend((change["seq"], as_event(change)) for change in page["changes"])
+            for change in page["changes"]:
+                if change["epoch"] != self.epoch:
+                    self._window.clear()  # which holds changes of one epoch
+                    self.epoch = change["epoch"]
+                self._window.append((change["seq"], as_event(change)))
             more, self._seq = page["more"], page["nextSince"]
             if page["changes"]:
                 self._wake()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from asyncio import to_thread
 from random import randint
 from time import monotonic
 from typing import Any
@@ -17,6 +16,7 @@ from overlay.api.answers import SERVICES, conditional
 from overlay.api.change_broadcaster import BATCH, BROADCASTER, ChangeBroadcaster, as_event, feed
 from overlay.api.parameters import CHANGES, STREAM, read_query
 from overlay.api.request_context import CONTEXT
+from overlay.api.request_cost import in_thread
 from overlay.listings.repository import ListingRepository
 from overlay.text.compact_json import encode
 
@@ -43,7 +43,7 @@ async def changes(request: web.Request) -> web.Response:
     all and read from 0."""
     parameters = read_query(request, CHANGES)
     store, since, limit = request.app[SERVICES].store, parameters.get("since", 0), parameters.get("limit", 100)
-    return conditional(encode(await to_thread(feed, store, since, limit, parameters.get("epoch"))))
+    return conditional(encode(await in_thread(feed, store, since, limit, parameters.get("epoch"))))
 
 
 async def stream(request: web.Request) -> web.StreamResponse:
@@ -112,7 +112,7 @@ class EventStream(web.StreamResponse):
 
     async def _catch_up(self) -> bool:
         """Send the next changes from the store; False when there were none."""
-        page = await to_thread(feed, self._store, self._seq, BATCH, self._epoch)
+        page = await asyncio.to_thread(feed, self._store, self._seq, BATCH, self._epoch)
         changes: list[dict[str, Any]] = page["changes"]
         self._epoch, self._seq = page["epoch"], page["nextSince"]
         if changes:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 import resource
-from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_network
 
 from aiohttp import web
 
-NOWHERE = "unknown"
-"""The client of a connection without an address, for example over a local socket."""
+from indexer.client_networks import ClientCounter, address_of, client_of
 
 _MOST_FORWARDED = 16
 """Addresses of X-Forwarded-For that are looked at, from the end."""
 
 _WITH_PORT = re.compile(r"\[([^\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
-_Address = IPv4Address | IPv6Address
 
 
 class ClientAddresses:
@@ -32,13 +28,13 @@ class ClientAddresses:
         peer = request.remote or ""
         if self.trusts(peer):
             return self._forwarded(request, peer)
-        return client(peer)
+        return client_of(peer)
 
     def trusts(self, peer: str) -> bool:
         """Whether a connection from this address is a trusted proxy's."""
         return bool(self._trusted) and self._trusts(address_of(peer))
 
-    def _trusts(self, address: _Address | None) -> bool:
+    def _trusts(self, address: IPv4Address | IPv6Address | None) -> bool:
         return address is not None and any(address in network for network in self._trusted)
 
     def _forwarded(self, request: web.Request, peer: str) -> str:
@@ -52,7 +48,7 @@ class ClientAddresses:
             peer = hop
             if not self._trusts(address):
                 break
-        return client(peer)
+        return client_of(peer)
 
 
 def _without_port(text: str) -> str:
@@ -61,33 +57,12 @@ def _without_port(text: str) -> str:
     return match[1] or match[2] or "" if match else text
 
 
-def address_of(text: str) -> _Address | None:
-    """The IP address in a text, also an IPv4 address mapped into IPv6; None for any other text."""
-    try:
-        address = ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
-
-
-@lru_cache(maxsize=10_000)
-def client(text: str) -> str:
-    """The client that an address counts for: the address itself (IPv4), or its /64 network (IPv6)."""
-    address = address_of(text)
-    if address is None:
-        return NOWHERE
-    if isinstance(address, IPv4Address):
-        return str(address)
-    return str(IPv6Network((int(address) >> 64 << 64, 64)))
-
-
 MOST = 20_000
 """Connections to one process; an idle one costs it about 10 kB."""
 
 MOST_OF_ONE = 256
-"""Connections of one client to one process. Trusted proxies and this machine have no limit: a proxy serves many, and a
-local client is not a stranger."""
+"""Connections of one client (`client_networks`) to one process. Trusted proxies and this machine have no limit: a proxy
+serves many, and a local client is not a stranger."""
 
 _FILES = 65_536  # open files requested, as far as the hard limit allows
 _OTHER_FILES = 384  # of the database, the index and sources, and what is accepted before it can be refused
@@ -108,24 +83,20 @@ class ConnectionLimits:
 
     def __init__(self, clients: ClientAddresses, most: int, most_of_one: int = MOST_OF_ONE) -> None:
         self._clients, self._most, self._most_of_one = clients, most, most_of_one
-        self._taken: Counter[str] = Counter()
-        self._all = 0
+        self._open = ClientCounter()
 
     def take(self, peer: str) -> str | None:
         """Count a connection from this address: the client's name for `give_back`, None where a limit is reached."""
-        name = client(peer)
-        if self._all >= self._most or (self._taken[name] >= self._most_of_one and not self._is_familiar(peer)):
+        name = client_of(peer)
+        is_full = self._open.full_network(name, self._most_of_one) is not None
+        if self._open.total >= self._most or (is_full and not self._is_familiar(peer)):
             return None
-        self._taken[name] += 1
-        self._all += 1
+        self._open.add(name)
         return name
 
     def give_back(self, name: str) -> None:
         """Count the end of a connection."""
-        self._taken[name] -= 1
-        self._all -= 1
-        if not self._taken[name]:
-            del self._taken[name]
+        self._open.remove(name)
 
     def _is_familiar(self, peer: str) -> bool:
         address = address_of(peer)

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import get_running_loop
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
+from functools import partial
 from operator import attrgetter
 from typing import Any, TypeVar
 
 from aiohttp import web
 
+from indexer.client_networks import networks_of
 from overlay.api.counters import SharedLoad
 from overlay.api.problems import ProblemError
 from overlay.api.request_context import CONTEXT
+from overlay.api.request_cost import measured_call
 from overlay.search.query import PRICE_SORTS, Query
 from overlay.search.value_lists import has_lists
 from overlay.text.compact_json import encode
@@ -29,8 +32,8 @@ _T = TypeVar("_T")
 
 
 class BoundedExecutor:
-    """At most `workers` calls at a time, `waiting` calls that wait or run, and `per_client` calls of one client, in all
-    processes that share `load`.
+    """At most `workers` calls at a time, `waiting` calls that wait or run, and `per_client` calls of one client
+    (`client_networks`), in all processes that share `load`.
 
     `kind` names a call in messages, `seconds` is what one for a request may take (`run_in`). Threads cannot be
     interrupted: an abandoned call occupies its thread until it ends. Create it in an event loop.
@@ -71,25 +74,30 @@ class BoundedExecutor:
     @contextmanager
     def _counted(self, client: str) -> Iterator[None]:
         """Count a call of this client while it waits or runs."""
-        key = f"{self._kind} {client}"
-        if self._load.count(key) >= self._per_client:
-            detail = f"{self._per_client} {self._kind} calls from your address are under way; wait for their answers"
-            raise ProblemError(429, detail, headers={"Retry-After": "1"})
+        keys = {f"{self._kind} {network.name}": network for network in networks_of(client)}
+        for key, network in keys.items():
+            if self._load.count(key) >= (most := self._per_client * network.factor):
+                detail = f"{most} {self._kind} calls of {network.title} are under way; wait for their answers"
+                raise ProblemError(429, detail, headers={"Retry-After": "1"})
         if self._under_way >= self._waiting:
             raise ProblemError(503, f"too many {self._kind} calls are under way", headers={"Retry-After": "2"})
-        self._load.add(key, 1)
-        self._under_way += 1
+        self._add(keys, 1)
         try:
             yield
         finally:
-            self._load.add(key, -1)
-            self._under_way -= 1
+            self._add(keys, -1)
+
+    def _add(self, keys: Iterable[str], calls: int) -> None:
+        self._under_way += calls
+        for key in keys:
+            self._load.add(key, calls)
 
     async def _in_thread(self, work: Callable[..., _T], *args: Any) -> _T:
         await self._running.acquire()
         try:
             context = copy_context()
-            task = asyncio.get_running_loop().run_in_executor(self._threads, lambda: context.run(work, *args))
+            call = partial(context.run, measured_call, work, *args)
+            task = asyncio.get_running_loop().run_in_executor(self._threads, call)
         except BaseException:
             self._running.release()
             raise
@@ -163,7 +171,7 @@ class ReadExecutor:
 
     async def read(self, work: Callable[..., _T], *args: object) -> _T:
         """The result of `work(*args)` in a thread with this context."""
-        return await get_running_loop().run_in_executor(self._threads, copy_context().run, work, *args)
+        return await get_running_loop().run_in_executor(self._threads, copy_context().run, measured_call, work, *args)
 
     def close(self) -> None:
         """Start nothing more."""
@@ -179,7 +187,7 @@ _REPORTS = ThreadPoolExecutor(1, thread_name_prefix="report")
 async def report(work: Callable[..., _T], *args: Any) -> _T:
     """The result of `work(*args)` in a thread with this context, one call of a process at a time: eight readers of
     metrics, or thirty of the status, in many threads delayed each search by 0.1 s (measured)."""
-    return await get_running_loop().run_in_executor(_REPORTS, copy_context().run, work, *args)
+    return await get_running_loop().run_in_executor(_REPORTS, copy_context().run, measured_call, work, *args)
 
 
 _FAR, _MANY_LETTERS, _MANY_VALUES = 500, 120, 12

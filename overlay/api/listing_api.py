@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import to_thread
 from base64 import b64encode
 from typing import Any
 from urllib.parse import quote
@@ -14,6 +13,7 @@ from overlay.api.executors import READ_EXECUTOR, read_json
 from overlay.api.parameters import HEADERS, PROOF, read_query
 from overlay.api.problems import ProblemError, bad_request
 from overlay.api.protocol_requests import get
+from overlay.api.request_cost import in_thread
 from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.listings import lookup, proofs
@@ -30,9 +30,21 @@ async def listing(request: web.Request) -> web.Response:
     listing, and its domain in another spelling, redirect to it (303), those of several listings answer with their
     `ids`."""
     try:
-        return conditional(encode(await get(request, request.match_info["id"])))
+        item = await get(request, request.match_info["id"])
+        return conditional(encode(item), tagged=encode(without_observed_times(item)))
     except ListedUnderError as elsewhere:
         return redirect("/v1/listings/", elsewhere) or json_answer({"ids": list(elsewhere.ids)})
+
+
+_OBSERVED = frozenset({"checkedAt", "ownerCheckedAt", "at"})
+"""The members of an item that say when something was looked at: `at` is that of `domain.lastFailure`."""
+
+
+def without_observed_times(value: Any) -> Any:
+    """A JSON value without them (law 24)."""
+    if isinstance(value, dict):
+        return {name: without_observed_times(member) for name, member in value.items() if name not in _OBSERVED}
+    return list(map(without_observed_times, value)) if isinstance(value, list) else value
 
 
 def redirect(path: str, elsewhere: ListedUnderError) -> web.Response | None:
@@ -93,7 +105,7 @@ async def _check_owner(services: AppServices, text: str) -> None:
     spent."""
     if services.publishing.check_owner is None:
         return
-    listing = await to_thread(services.store.listing, parse_id(text)[0])
+    listing = await in_thread(services.store.listing, parse_id(text)[0])
     outpoint = listing.state.outpoint if listing else None
     if listing and outpoint and await services.publishing.check_owner(listing.chain, outpoint) is False:
         raise ProblemError(503, f"{outpoint} has just been found spent, and the spender is being read: try again",

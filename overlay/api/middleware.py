@@ -13,16 +13,17 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
 from indexer.masking import masked
-from indexer.store import DamagedDatabaseError, StoreUnavailableError
+from indexer.store import DamagedDatabaseError, StoreError, StoreUnavailableError, WriteRefusedError
 from overlay.api.answers import NO_HEADERS, Answer, add_common_headers, problem_answer, unless_current
 from overlay.api.base_url import add_vary
 from overlay.api.changes_api import EventStream
 from overlay.api.compression import WORTH_COMPRESSING, accepts_gzip, compressed
 from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.rate_limits import LimitResult
-from overlay.api.request_context import CONTEXT, RequestContext
+from overlay.api.request_context import CONTEXT, RequestContext, Requirements
+from overlay.api.request_cost import COST, measured
 from overlay.api.request_id import REQUEST_ID
-from overlay.engines import CompilingError, EngineError, UnavailableError
+from overlay.engines import EngineError, NotReadyError, UnavailableError
 from overlay.listings.lookup import ListingNotFoundError
 
 log = logging.getLogger("overlay.http")
@@ -60,7 +61,8 @@ async def _respond(context: RequestContext, request: web.Request, handler: Handl
     routed = context.routed(request)
     request_id = _request_id(request)
     REQUEST_ID.set(request_id)
-    taken = None
+    taken = cost = None
+    COST.set(None)
     if request.method == hdrs.METH_OPTIONS:
         response: web.StreamResponse = await _options(request, handler, request_id)
     else:
@@ -69,8 +71,11 @@ async def _respond(context: RequestContext, request: web.Request, handler: Handl
             response = await _answer(request, partial(_paid_or_refused, handler, taken, request_id), request_id)
             taken = taken if response.status == HTTPStatus.TOO_MANY_REQUESTS else None
         else:
-            response = await _answer(request, handler, request_id)
-    add_common_headers(response.headers, request_id, taken.headers if taken else NO_HEADERS)
+            cost, answering = context.cost(request, routed), _answer(request, handler, request_id)
+            COST.set(cost)
+            response = await (answering if cost is None else measured(answering, cost))
+    limit_headers = NO_HEADERS if taken is None else taken.headers if cost is None else cost.headers(taken.headers)
+    add_common_headers(response.headers, request_id, limit_headers)
     add_vary(request, response.headers)
     if type(response) is Answer or isinstance(response, web.Response):  # isinstance takes 3 µs, as these have an ABC
         await _compress(request, response)
@@ -111,15 +116,15 @@ async def _paid_or_refused(
 ) -> web.StreamResponse:
     """The response to a request beyond its limit."""
     context, answer = request.app[CONTEXT], partial(_answer, request, handler, request_id)
+    detail, required = f"too many requests from your address; try again in {taken.wait:,} s", Requirements({}, {})
     for beyond_limit in context.beyond_limit:
-        if (paid := await beyond_limit(context, request, answer)) is not None:
+        paid = await beyond_limit(context, request, answer)
+        if isinstance(paid, web.Response):
             return paid
-    return _refused(request, taken, request_id)
-
-
-def _refused(request: web.Request, taken: LimitResult, request_id: str) -> web.Response:
-    detail = f"too many requests from your address; try again in {taken.wait:,} s"
-    return _problem_response(request, ProblemError(429, detail), request_id)
+        required = paid or required
+    detail += ", or pay by one of accepts" if required.members else ""
+    problem = ProblemError(429, detail, headers=required.headers, members=required.members)
+    return _problem_response(request, problem, request_id)
 
 
 def _problem_response(request: web.Request, problem: ProblemError, request_id: str) -> web.Response:
@@ -150,7 +155,7 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
         problem = _from_aiohttp(request, error)
     except ConnectionResetError:
         problem = ProblemError(400, "the connection broke off before the request was whole")
-    except (StoreUnavailableError, EngineError) as error:
+    except (StoreUnavailableError, WriteRefusedError, EngineError) as error:
         problem = _unavailable(error, request_id)
     except Exception:
         log.exception("request %s, %s %s, failed", request_id, request.method, ascii(request.path[:200]))
@@ -159,12 +164,16 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
     return _problem_response(request, problem, request_id)
 
 
-def _unavailable(error: StoreUnavailableError | EngineError, request_id: str) -> ProblemError:
+def _unavailable(error: StoreError | EngineError, request_id: str) -> ProblemError:
     """The problem for a database or an index that does not respond, or that refuses requests until an operator acts."""
+    if isinstance(error, WriteRefusedError):
+        log.error("request %s cannot be answered: %s", request_id, error)
+        sentence = "the database takes no writes for now, so nothing was stored; try again later"
+        return ProblemError(503, sentence, headers={"Retry-After": "30"})
     if isinstance(error, DamagedDatabaseError):
         log.error("request %s cannot be answered: the database is damaged", request_id)
         return ProblemError(503, str(error), headers={"Retry-After": "600"})
-    if isinstance(error, CompilingError):
+    if isinstance(error, NotReadyError):
         return ProblemError(503, str(error), headers={"Retry-After": "5"})
     if isinstance(error, StoreUnavailableError | UnavailableError):
         log.warning("request %s cannot be answered for now: %s", request_id, error)

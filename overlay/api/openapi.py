@@ -100,7 +100,11 @@ def _header(name: str, description: str) -> dict[str, Any]:
 
 
 _LIMIT_HEADERS = {
-    **_header("RateLimit-Policy", 'The limit of one client: `"read";q=12000;w=60` is 12,000 requests in 60 seconds.'),
+    **_header(
+        "RateLimit-Policy",
+        'The limit of one client: `"read";q=12000;w=60` is 12,000 requests in 60 seconds. One that takes more '
+        "processor time than others counts as several.",
+    ),
     **_header("RateLimit", 'What is left of it: `"read";r=11999;t=1`, and the seconds until all of it is there again.'),
 }
 """Of every route under a limit, unless that is switched off."""

@@ -145,7 +145,8 @@ SEARCH = table(
         'texts of at most eight words, `"a phrase"` is required word for word in one text, `-word` and `-"a phrase"` '
         "exclude. `tag:`, `owner:` and `skill:`, with a word or a phrase, are the filters `tag`, `owner` and `skillId` "
         "(values here and there: any of them), with a `-` before them exclusions. An operator begins a word. A "
-        "quotation mark without a second one, a `-` alone, `--` and a filter without a value are ignored. A text that "
+        "quotation mark without a second one, a `-` alone, `--` and a filter without a value are ignored, and a text "
+        "that is `*`, which finds everything. A text that "
         "is nothing but an id, a txid, an outpoint, an owner's address, a host or URL, or a package or the command "
         "that installs it, is looked up first (`notes`: `looked-up`).",
         values.words, may_be_empty=True, aliases=("query",),
@@ -196,6 +197,10 @@ SEARCH = table(
     parameter(
         "verified", "`true`: only listings with a domain badge or a met hash; `false`: only those without.",
         values.truth, type="boolean",
+    ),
+    parameter(
+        "flagged", "`false`: no listing with a warning of high severity; `true`: only those.", values.truth,
+        type="boolean",
     ),
     _words("status", "The status of a listing; default live and pending.", (*STATUSES, "all"), many=True),
     _clamped("fromBlock", "The lowest updatedHeight, on `chain` (default: the first configured).", 0, values.LARGEST),
@@ -269,7 +274,9 @@ CHANGES = table(
     parameter(
         "since", "The last sequence number already known; default 0, the beginning.", values.whole, **WHOLE, default=0
     ),
-    parameter("epoch", "The epoch that `since` belongs to; another one is answered with a reset."),
+    parameter(
+        "epoch", "The epoch of `since`, as answers have it. A position that the database does not have gets a reset."
+    ),
     _clamped("limit", "Rows.", 1, MAX_CHANGES, default=100),
 )
 
@@ -308,7 +315,12 @@ HEADERS = table(
 QUOTE = table(
     parameter("id", "The listing's id.", required=True),
     parameter("configId", "The id of one of its offers; not needed where there is only one."),
-    parameter("currency", "The currency to pay in; default: the offer's own.", values.currency),
+    parameter(
+        "currency",
+        "The currency to pay in; default: the first of those accepted, the offer's own before all, that a "
+        "chain here carries.",
+        values.currency,
+    ),
     _words("stage", "What to pay: default `deposit` where the offer has one, else `full`.", STAGES),
 )
 

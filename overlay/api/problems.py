@@ -30,13 +30,20 @@ class Fault(NamedTuple):
 
 
 class ProblemError(Exception):
-    """A request that cannot be answered. `status` is 400 to 599, `detail` a sentence for people."""
+    """A request that cannot be answered. `status` is 400 to 599, `detail` a sentence for people, and `members` what
+    else its JSON says."""
 
     def __init__(
-        self, status: int, detail: str, faults: Sequence[Fault] = (), headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        detail: str,
+        faults: Sequence[Fault] = (),
+        headers: Mapping[str, str] | None = None,
+        members: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
         self.status, self.detail, self.faults, self.headers = status, detail, tuple(faults), dict(headers or {})
+        self.members = dict(members or {})
 
     def as_json(self, request_id: str) -> dict[str, Any]:
         """The body: RFC 9457 members, `errors`, `requestId`, and `error` for clients that read only a string."""
@@ -48,7 +55,7 @@ class ProblemError(Exception):
             "errors": [fault.as_json() for fault in self.faults],
             "requestId": request_id,
             "error": self.detail,
-        }
+        } | self.members
 
 
 class BadRequestError(ProblemError):

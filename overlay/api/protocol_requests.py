@@ -13,8 +13,8 @@ from aiohttp import web
 from overlay.api import search_answer
 from overlay.api.answers import SERVICES
 from overlay.api.executors import READ_EXECUTOR, RECORDS, run_in
-from overlay.api.problems import ProblemError, bad_request
-from overlay.api.search_api import find_hits, index_position, read_search
+from overlay.api.problems import bad_request
+from overlay.api.search_api import check_index, find_hits, index_position, read_search
 from overlay.api.search_request import SearchRequest
 from overlay.api.services import AppServices
 from overlay.api.values import json_texts, shown
@@ -67,13 +67,12 @@ async def find(
     ProblemError as `/v1/search` does: BadRequestError with its faults by parameter, 429, 503."""
     services = request.app[SERVICES]
     index = await index_position(services)
-    search_request = read_search(services, pairs, services.heights())
+    search_request = await read_search(request, pairs, services.heights(), index)
     if with_duplicates or facts:
         query = search_request.query._replace(with_duplicates=with_duplicates, more_facts=facts)
         search_request = search_request._replace(query=query)
     hits = await find_hits(request, search_request)
-    if not hits.total and index is None:
-        raise ProblemError(503, search_answer.NO_INDEX, headers=search_answer.AGAIN)
+    await check_index(request, hits, index)
     following = None if search_request.beyond else search_answer.next_cursor(search_request, hits, index)
     return FoundPage(hits.total, hits.at_least, following, index, search_request, hits)
 

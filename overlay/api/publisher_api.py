@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from asyncio import to_thread
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -18,6 +17,7 @@ from overlay.api.executors import LOOKUPS, PUBLISHING, run_in
 from overlay.api.parameters import CHECK, read_query
 from overlay.api.problems import ProblemError, bad_request
 from overlay.api.request_context import CONTEXT
+from overlay.api.request_cost import in_thread
 from overlay.api.services import AppServices
 from overlay.duplicates.earlier_listings import EarlierListings
 from overlay.engines import EngineError
@@ -140,7 +140,7 @@ async def request_transaction(
     services, txid = request.app[SERVICES], bytes.fromhex(transaction.txid)[::-1]
     client = request.app[CONTEXT].clients.of(request)
     try:
-        transaction_request = await to_thread(services.process.requests.add, txid, client, int(time.time()))
+        transaction_request = await in_thread(services.process.requests.add, txid, client, int(time.time()))
     except TooManyRequestsError as error:
         headers = {"Retry-After": str(RETRY_AFTER)}
         raise ProblemError(429, f"{error}; try again when some of them are found", headers=headers) from None
@@ -165,10 +165,10 @@ async def recheck(request: web.Request) -> web.Response:
     services, text = request.app[SERVICES], request.match_info["id"]
     plain, _ = parse_id(text)
     rechecks = (
-        await to_thread(services.publishing.recheck, plain, int(time.time() * 1000)) if plain.isprintable() else []
+        await in_thread(services.publishing.recheck, plain, int(time.time() * 1000)) if plain.isprintable() else []
     )
     if not rechecks:
-        await to_thread(registration, services.store, plain, text)
+        await in_thread(registration, services.store, plain, text)
         detail = (
             "nothing is fetched for this listing: it is inscribed and names no host, or this server fetches nothing"
         )

@@ -2,45 +2,51 @@
 
 from __future__ import annotations
 
-from asyncio import to_thread
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
+from indexer.headers.networks import by_caip2, ticker_of
+from overlay.answers.record import as_json
 from overlay.api.answers import SERVICES, json_answer
 from overlay.api.parameters import QUOTE, pairs, read
 from overlay.api.problems import BadRequestError, NotFoundError, bad_request
+from overlay.api.request_cost import in_thread
 from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.listings import lookup
+from overlay.listings.item_json import pending_update
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.text.timestamps import timestamp
 from parsers.bitcoin.address import looks_valid
 from parsers.cards.money import plain
-from parsers.cards.offers import CHECKED_ADDRESSES, Offer
+from parsers.cards.offers import CHECKED_ADDRESSES, SATS, Offer, in_coin
+from parsers.cards.payees import reaches
 from parsers.cards.rate_table import RateTable
 from parsers.claims.amount_due import DECIMALS, SATOSHIS, Due, PaymentRefusedError, check_currency, due, satoshis
 from parsers.reasons import Reason
 
 
 class AmountDue(NamedTuple):
-    """An amount due, and the table of its rate: None for equal currencies."""
+    """An amount due, and the table of its rate: None for equal currencies. `note`: why that has the last good rates."""
 
     due: Due
     table: RateTable | None
+    note: str = ""
 
 
 def amount_due(offer: Offer, stage: str, currency: str, exchange: ExchangeRates) -> AmountDue:
     """The amount due for an offer at a stage in a currency. Raises PaymentRefusedError."""
     check_currency(offer, currency)
     table = None if currency == offer.currency else exchange.quoting(currency, offer.currency)
-    return AmountDue(due(offer, stage, currency, table.rate(offer.currency, currency) if table else None), table)
+    amounts = due(offer, stage, currency, exchange.rate_to_pay(offer.currency, currency))
+    return AmountDue(amounts, table, exchange.last_good_note(table, offer.currency, currency) if table else "")
 
 
 def amount_due_json(quote: AmountDue, currency: str, exchange: ExchangeRates) -> dict[str, Any]:
     """The members of an answer for an amount due."""
-    amounts, table = quote
+    amounts, table, note = quote
     members: dict[str, Any] = {
         "amount": plain(amounts.amount),
         "least": plain(amounts.least),
@@ -50,7 +56,8 @@ def amount_due_json(quote: AmountDue, currency: str, exchange: ExchangeRates) ->
     }
     if DECIMALS.get(currency) == SATOSHIS:
         members |= {"neededSatoshis": satoshis(amounts.amount), "leastSatoshis": satoshis(amounts.least)}
-    return members | ({"rates": exchange.table_json(table)} if table else {})
+    notes = {"notes": [{"code": "refused-quote", "detail": note}]} if note else {}
+    return members | ({"rates": exchange.table_json(table)} if table else {}) | notes
 
 
 async def quote(request: web.Request) -> web.Response:
@@ -63,41 +70,66 @@ async def quote_for(request: web.Request, texts: Iterable[tuple[str, str]]) -> d
     parameters, faults = read(texts, QUOTE)
     if faults:
         raise BadRequestError(faults)
-    return await to_thread(quoted, request.app[SERVICES], parameters)
+    return await in_thread(quoted, request.app[SERVICES], parameters)
 
 
 def quoted(services: AppServices, parameters: dict[str, Any]) -> dict[str, Any]:
     """The quote for validated parameters. Raises ListingNotFoundError, NotFoundError for an unknown price."""
     listing = lookup.single_listing(services.store, parameters["id"])
-    offer = _offer(listing.card.offers, parameters.get("configId"), listing.id)
+    carried, coin = carried_currencies(services.chains().values()), ticker_of(listing.caip2)
+    offer = in_coin(_offer(listing.card.offers, parameters.get("configId"), listing.id), coin)
     stage = parameters.get("stage") or ("full" if offer.deposit_pct is None else "deposit")
-    currency = parameters.get("currency") or offer.currency
+    currency = parameters.get("currency") or next(
+        (ticker for ticker in (offer.currency, *offer.accepted) if ticker in carried), ""
+    )
+    currency = coin if coin and currency == SATS else currency
     answer: dict[str, Any] = {
         "id": listing.id,
         "status": listing.status,
         "configId": offer.id,
         "stage": stage,
-        "currency": currency,
+        "currency": currency or offer.currency,
         "interval": offer.interval,
         "depositPct": None if offer.deposit_pct is None else plain(offer.deposit_pct),
         "address": offer.address,
     }
+    update = pending_update([listing])
+    if update is not None and update.changes:
+        answer["pending"] = as_json(update)
+    if not currency:
+        detail = f"no chain here carries {' or '.join(map(shown, offer.accepted[:16]))}: name another currency"
+        return {"ok": False, "code": "no-chain", "error": "CurrencyUnsupported", "detail": detail} | answer
     try:
         amount = amount_due(offer, stage, currency, services.exchange)
     except PaymentRefusedError as error:
         return {"ok": False, "code": error.code, "error": error.name, "detail": str(error)} | answer
     anchor = {"amount": plain(amount.due.anchor), "currency": offer.currency}
-    return (
-        _payable(offer, currency) | answer | {"anchor": anchor} | amount_due_json(amount, currency, services.exchange)
-    )
+    payable = _payable(offer, currency, amount.due, carried.get(currency, "mainnet"))
+    return payable | answer | {"anchor": anchor} | amount_due_json(amount, currency, services.exchange)
 
 
-def _payable(offer: Offer, currency: str) -> dict[str, Any]:
-    """Whether a payment in a currency can reach the address of an offer, as far as its checksum shows."""
-    if currency not in CHECKED_ADDRESSES or not offer.address or looks_valid(offer.address):
+def carried_currencies(chains: Iterable[str]) -> dict[str, str]:
+    """The tickers of the coins of chains (CAIP-2 ids), with the network of addresses; "" for any, as the cards of test
+    chains name addresses of the main network, too."""
+    carried: dict[str, str] = {}
+    for caip2 in chains:
+        network = by_caip2(caip2)
+        if network is not None:
+            carried.setdefault(network.coin.upper(), "mainnet" if network.kind == "mainnet" else "")
+        elif ticker := {"eip155": "ETH", "solana": "SOL"}.get(caip2.partition(":")[0]):
+            carried.setdefault(ticker, "")
+    return carried
+
+
+def _payable(offer: Offer, currency: str, amount: Due, network: str) -> dict[str, Any]:
+    """Whether a payment in a currency can reach the address of an offer."""
+    if not amount.amount or reaches(offer.address, currency, network):
         return {"ok": True}
-    reason = Reason("address-checksum", offer.address)
-    return {"ok": False, "error": reason.code, "detail": reason.sentence}
+    if currency in CHECKED_ADDRESSES and offer.address and not looks_valid(offer.address):
+        reason = Reason("address-checksum", offer.address)
+        return {"ok": False, "error": reason.code, "detail": reason.sentence}
+    where = f"the address {shown(offer.address)}" if offer.address else "a price without an address"
+    return {"ok": False, "error": "unpayable", "detail": f"no payment in {shown(currency)} can reach {where}"}
 
 
 def _offer(offers: tuple[Offer, ...], config: str | None, id_: str) -> Offer:

@@ -7,15 +7,19 @@ seconds until it is full again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from math import ceil
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil, inf
 from time import monotonic
 from typing import NamedTuple
 
+from indexer.client_networks import networks_of
 from indexer.setting_values import Quota
 from overlay.api.counters import SharedBuckets
 
 _ROUNDING = 1e-6  # seconds, and tokens: more than floating-point rounding
+
+LEAST_INCLUDED = 0.005
+"""Seconds of processor time that one request includes at least: most searches take 1 to 2 ms."""
 
 
 class LimitResult(NamedTuple):
@@ -25,11 +29,18 @@ class LimitResult(NamedTuple):
     wait: int
 
 
-class RateLimit:
-    """The token buckets of one kind of route.
+_Bucket = tuple[int, float, float]
+"""The bucket of a network: its slot, the seconds until it is full, and those in which a token comes back."""
 
-    Processes that share `buckets` share the limit. A bucket is one number, the time at which it will be full again;
-    each request moves it by what a token takes to come back. This is the token bucket that is known as GCRA.
+
+class RateLimit:
+    """The token buckets of one kind of route. A client of IPv6 takes from its own bucket and from the larger one of its
+    /48 (`client_networks`).
+
+    A request includes `included_seconds` of processor time: what a token takes to come back, so that a client that uses
+    up its limit occupies one core. Processes that share `buckets` share the limit. A bucket is one number, the time at
+    which it will be full again; each request moves it by what a token takes to come back. This is the token bucket that
+    is known as GCRA.
     """
 
     def __init__(
@@ -39,29 +50,59 @@ class RateLimit:
         self._token_seconds = quota.seconds / quota.requests
         self._whole = float(quota.seconds)
         self._policy = f'"{name}";q={quota.requests};w={quota.seconds}'
+        self.included_seconds = max(self._token_seconds, LEAST_INCLUDED)
 
     def take(self, client: str) -> LimitResult:
-        """Take a token from a client's bucket, if there is one."""
+        """Take a token from each bucket of a client, if there is one in all of them."""
         now = self._clock()
-        slot = self._buckets.slot(self._kind, client, now)
-        used = max(0.0, self._buckets.full_at(slot) - now)
-        over = used + self._token_seconds - self._whole
+        buckets = self._buckets_of(client, now)
+        over = max([used + token_seconds for _, used, token_seconds in buckets]) - self._whole
         if over > _ROUNDING:
             wait = ceil(over - _ROUNDING)
-            return LimitResult({**self._headers(used), "Retry-After": str(wait)}, wait)
-        used += self._token_seconds
-        self._buckets.set_full_at(slot, now + used)
-        return LimitResult(self._headers(used), 0)
+            return LimitResult({**self._headers(buckets), "Retry-After": str(wait)}, wait)
+        return LimitResult(self._headers(self._move(buckets, now, 1)), 0)
 
     def credit(self, client: str, requests: int) -> None:
-        """Give tokens back to a client's bucket, at most until it is full."""
+        """Give tokens back to the buckets of a client, at most until they are full."""
         now = self._clock()
-        slot = self._buckets.slot(self._kind, client, now)
-        self._buckets.set_full_at(slot, max(now, self._buckets.full_at(slot) - requests * self._token_seconds))
+        self._move(self._buckets_of(client, now), now, -requests)
 
-    def _headers(self, used: float) -> dict[str, str]:
-        left = int((self._whole - used) / self._token_seconds + _ROUNDING)
-        return {"RateLimit-Policy": self._policy, "RateLimit": f'"{self.name}";r={left};t={ceil(used - _ROUNDING)}'}
+    def charge(self, client: str, tokens: float) -> None:
+        """Take tokens from the buckets of a client that took one already, also more than there are: then it waits until
+        they have come back."""
+        now = self._clock()
+        self._move(self._buckets_of(client, now), now, tokens)
+
+    def headers(self, client: str) -> Mapping[str, str]:
+        """What is left of the limit of a client."""
+        return self._headers(self._buckets_of(client, self._clock()))
+
+    def _buckets_of(self, client: str, now: float) -> list[_Bucket]:
+        buckets = []
+        for network in networks_of(client):
+            slot = self._buckets.slot(self._kind, network.name, now)
+            used = max(0.0, self._buckets.full_at(slot) - now)
+            buckets.append((slot, used, self._token_seconds / network.factor))
+        return buckets
+
+    def _move(self, buckets: Sequence[_Bucket], now: float, tokens: float) -> list[_Bucket]:
+        """Take tokens from buckets, or give them back where they are less than none."""
+        moved = []
+        for slot, used, token_seconds in buckets:
+            still_used = max(0.0, used + tokens * token_seconds)
+            self._buckets.set_full_at(slot, now + still_used)
+            moved.append((slot, still_used, token_seconds))
+        return moved
+
+    def _headers(self, buckets: Sequence[_Bucket]) -> dict[str, str]:
+        """What the client may still request, and when that will be its whole quota again: in a bucket of more tokens
+        before it is full."""
+        tokens, until = inf, 0.0
+        for _, used, token_seconds in buckets:
+            tokens = min(tokens, (self._whole - used) / token_seconds)
+            until = max(until, used - self._whole * (1 - token_seconds / self._token_seconds))
+        left, seconds = max(0, int(tokens + _ROUNDING)), ceil(until - _ROUNDING)
+        return {"RateLimit-Policy": self._policy, "RateLimit": f'"{self.name}";r={left};t={seconds}'}
 
 
 def limits(quotas: Mapping[str, Quota | None], buckets: SharedBuckets) -> dict[str, RateLimit]:

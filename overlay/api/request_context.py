@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiohttp import web
 from aiohttp.web_urldispatcher import AbstractRoute
@@ -13,15 +13,24 @@ from overlay.api.connection_limits import ClientAddresses
 from overlay.api.counters import ROUTES, Counters
 from overlay.api.problems import ProblemError
 from overlay.api.rate_limits import LimitResult, RateLimit, limits
+from overlay.api.request_cost import RequestCost
 
 REFUSED = {name: number for number, name in enumerate(LIMITS, 1)}
 """The number of the gauge that counts what each limit refused; 0 is that of open streams."""
 
 
+class Requirements(NamedTuple):
+    """What pays for a request beyond its limit: members and headers of its 429."""
+
+    members: Mapping[str, Any]
+    headers: Mapping[str, str]
+
+
 BeyondLimit = Callable[
-    ["RequestContext", web.Request, Callable[[], Awaitable[web.StreamResponse]]], Awaitable[web.Response | None]
+    ["RequestContext", web.Request, Callable[[], Awaitable[web.StreamResponse]]],
+    Awaitable[web.Response | Requirements | None],
 ]
-"""Answers a request beyond its limit, by this handler, or with None."""
+"""Answers a request beyond its limit, by this handler, or names what pays for it, None where nothing does."""
 
 
 class RouteInfo(NamedTuple):
@@ -94,6 +103,10 @@ class RequestContext:
         if taken.wait:
             self.counters.add(REFUSED[routed.limit.name], 1)
         return taken
+
+    def cost(self, request: web.Request, routed: RouteInfo) -> RequestCost | None:
+        """What a request that was counted costs; None without a limit."""
+        return None if routed.limit is None else RequestCost(routed.limit, self.clients.of(request))
 
     def take_attempt(self, request: web.Request) -> bool:
         """Count an attempt to pay, which costs work, too, against the limit `ingest`; False beyond it."""

@@ -54,7 +54,8 @@ class Route:
     of a successful response, `empty` others without a body, `errors` those of problems that not every route has;
     `limit` the name of the rate limit; `action` what a capability token must grant in the namespace `registry`, where
     one is presented (None: the route takes none). `error_response` makes the error shape of a foreign protocol, of
-    content type `error_media`.
+    content type `error_media`. `slash`: the path with a slash at its end is the same one, for
+    clients that append it.
     """
 
     path: str
@@ -76,11 +77,12 @@ class Route:
     action: str | None = None
     error_response: ErrorResponse | None = None
     error_media: str = JSON
+    slash: bool = False
 
     @property
     def pattern(self) -> str:
         """The path for aiohttp's router. An id may contain slashes, and line feeds for its handler to refuse."""
-        return re.sub(r"{(id|what|server)}", r"{\1:(?s:.+)}", self.path)
+        return re.sub(r"{(id|what|server)}", r"{\1:(?s:.+)}", self.path) + ("{slash:/?}" if self.slash else "")
 
     @property
     def resource(self) -> str:

@@ -4,7 +4,7 @@ highlights and explanations on demand; and for a search without results, why and
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -204,14 +204,21 @@ def is_quick(search_request: SearchRequest) -> bool:
     return plain and len(zero_results.narrowing(query)) <= _FEW_FILTERS
 
 
+def has_no_index(hits: Hits, position: IndexPosition | None, unread: Callable[[], int]) -> bool:
+    """Whether nothing is found because an index at this position has read nothing of what is stored, of which it has
+    `unread` changes: it is being built, or its disk was full from the start."""
+    return not hits.total and (position is None or (not position.seq and unread() > 0))
+
+
+def check_index(hits: Hits, position: IndexPosition | None, unread: Callable[[], int]) -> None:
+    """Raise ProblemError (503) where nothing is found because there is no index yet."""
+    if has_no_index(hits, position, unread):
+        raise ProblemError(503, NO_INDEX, headers=AGAIN)
+
+
 def extras(engine: SearchIndex, search_request: SearchRequest, hits: Hits) -> tuple[Hits, Mapping[str, Any]]:
     """The hits with `highlights` and `explain` in their items, and further members of the page. Takes a few
-    milliseconds for twenty items, or for the up to 30 searches that find alternatives; may be called in any thread.
-
-    Raises ProblemError (503) where nothing was found because there is no index yet.
-    """
-    if not hits.total and engine.position() is None:
-        raise ProblemError(503, NO_INDEX, headers=AGAIN)
+    milliseconds for twenty items, or for the up to 30 searches that find alternatives; may be called in any thread."""
     more: dict[str, Any] = {} if hits.total else alternatives(engine, search_request)
     if search_request.explain:
         more["explain"] = query_explained(search_request) | {"words": understood(hits.plan)}

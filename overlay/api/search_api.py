@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from asyncio import to_thread
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from aiohttp import hdrs, web
@@ -25,11 +25,12 @@ from overlay.api.cursors import MOST_SHOWN
 from overlay.api.executors import SEARCHES, is_long
 from overlay.api.kept_pages import KEPT_PAGES, KeptPage, PageStamp, Question
 from overlay.api.parameters import SUGGEST, pairs, read_query
-from overlay.api.problems import ProblemError, bad_request
+from overlay.api.problems import BadRequestError, ProblemError, bad_request
 from overlay.api.request_context import CONTEXT
-from overlay.api.search_request import SearchRequest, check_cursor, from_pairs
+from overlay.api.request_cost import in_thread
+from overlay.api.search_request import ABOVE_THE_TIP, SearchRequest, check_cursor, from_pairs
 from overlay.api.services import AppServices
-from overlay.engines import CompilingError, IndexPosition
+from overlay.engines import IndexPosition, NotReadyError
 from overlay.listings.recent_changes import aged_hits
 from overlay.search import query_syntax
 from overlay.search.query import Hits, StaleCursorError
@@ -39,6 +40,10 @@ from overlay.text.safe_text import one_line
 _STALE = (
     f"the index has changed, and by relevance a cursor then leads on through the first {MOST_SHOWN} results only: "
     "search again without the cursor, or in an order that does not change, such as sort=updated"
+)
+
+_UNKNOWN = (
+    "the cursor is of changes that this database does not hold, as a backup was put back: search again without it"
 )
 
 
@@ -51,7 +56,7 @@ async def search(request: web.Request) -> web.Response:
     question = Question(request.rel_url.raw_query_string, accepts_gzip(request))
     page = kept_pages.get(question, stamp)
     if page is None:
-        search_request = read_search(services, pairs(question.query_string), stamp.heights)
+        search_request = await read_search(request, pairs(question.query_string), stamp.heights, index)
         etag = _etag(search_request, question, stamp)
         if unchanged(request, etag):
             return not_modified({hdrs.ETAG: etag, hdrs.CACHE_CONTROL: REVALIDATE})
@@ -75,8 +80,9 @@ def _is_plain(search_request: SearchRequest) -> bool:
 async def _page(
     request: web.Request, search_request: SearchRequest, stamp: PageStamp, etag: str, *, gzip: bool
 ) -> KeptPage:
-    """The page of a search. Raises as `find_hits` and `with_extras`."""
+    """The page of a search. Raises as `find_hits`, and ProblemError (503) where there is no index yet."""
     hits = await find_hits(request, search_request)
+    await check_index(request, hits, stamp.position)
     more: Mapping[str, Any] = {}
     if search_answer.needs_extras(search_request, hits):
         hits, more = await with_extras(request, search_request, hits)
@@ -97,20 +103,58 @@ async def with_extras(
     engine = request.app[SERVICES].engine
     if not (engine.slow or is_long(search_request.query)) and search_answer.is_quick(search_request):
         return search_answer.extras(engine, search_request, hits)
-    return await to_thread(search_answer.extras, engine, search_request, hits)
+    return await in_thread(search_answer.extras, engine, search_request, hits)
 
 
 async def index_position(services: AppServices) -> IndexPosition | None:
     """The change that the index has read up to; a slow engine reads it in a thread."""
     engine = services.engine
-    return await to_thread(engine.position) if engine.slow else engine.position()
+    return await in_thread(engine.position) if engine.slow else engine.position()
 
 
-def read_search(
-    services: AppServices, parameters: Iterable[tuple[str, str]], heights: Mapping[str, int]
+async def has_no_index(request: web.Request, hits: Hits, position: IndexPosition | None) -> bool:
+    """Whether nothing is found because there is no index yet, or none any more since its position was read."""
+    services = request.app[SERVICES]
+    if hits.total:
+        return False
+    positions = {position, await index_position(services)}
+    return any(search_answer.has_no_index(hits, read_to, services.process.unread) for read_to in positions)
+
+
+async def check_index(request: web.Request, hits: Hits, position: IndexPosition | None) -> None:
+    """Raise ProblemError (503) then."""
+    if await has_no_index(request, hits, position):
+        raise ProblemError(503, search_answer.NO_INDEX, headers=search_answer.AGAIN)
+
+
+async def read_search(
+    request: web.Request,
+    parameters: Iterable[tuple[str, str]],
+    heights: Mapping[str, int],
+    index: IndexPosition | None,
 ) -> SearchRequest:
-    """The search of these URL parameters at the indexed heights. Raises BadRequestError."""
-    return from_pairs(parameters, services.chains(), services.exchange, heights, services.site.systems)
+    """The search of these URL parameters at the indexed heights, in an index at this position. Raises BadRequestError,
+    and ProblemError (503) where another server, whose index is newer, has shown the cursor or the height."""
+    services, parameters = request.app[SERVICES], list(parameters)
+    read = partial(from_pairs, parameters, services.chains(), services.exchange, systems=services.site.systems)
+    try:
+        search_request = read(heights=heights)
+    except BadRequestError as refused:
+        if not any(fault.code == ABOVE_THE_TIP for fault in refused.faults):
+            raise
+        _, stored = await in_thread(services.store.newest)
+        read(heights={**heights, **stored})
+        raise _older_index() from None
+    after = search_request.after
+    if after is not None and index is not None and after.seq > index.seq:
+        newest, _ = await in_thread(services.store.newest)
+        raise _older_index() if after.seq <= newest else bad_request("cursor-expired", _UNKNOWN, "cursor")
+    return search_request
+
+
+def _older_index() -> ProblemError:
+    detail = "the index of this server has yet to read changes that another one has shown; try again in a moment"
+    return ProblemError(503, detail, headers={"Retry-After": "1"})
 
 
 async def find_hits(request: web.Request, search_request: SearchRequest) -> Hits:
@@ -126,7 +170,7 @@ async def find_hits(request: web.Request, search_request: SearchRequest) -> Hits
             hits = services.engine.search(query)
     except StaleCursorError:
         raise bad_request("cursor-expired", _STALE, "cursor") from None
-    except CompilingError as error:
+    except NotReadyError as error:
         raise ProblemError(503, str(error), headers=search_answer.AGAIN) from None
     return aged_hits(hits, services.heights(), services.site.change_blocks)
 
@@ -140,7 +184,7 @@ async def suggest(request: web.Request) -> web.Response:
     parameters = read_query(request, SUGGEST)
     text, limit = query_syntax.read(parameters.get("q", "")).text, parameters.get("limit", 8)
     if services.engine.slow:
-        completions = await to_thread(services.engine.suggest, text, limit)
+        completions = await in_thread(services.engine.suggest, text, limit)
     else:
         completions = services.engine.suggest(text, limit)
     items = [

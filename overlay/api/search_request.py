@@ -15,7 +15,7 @@ from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import shown
 from overlay.engines import IndexPosition
 from overlay.installation import NAMES, SORTS, absence, system
-from overlay.pricing.exchange_rates import CONTRADICTED, ExchangeRates, table_version
+from overlay.pricing.exchange_rates import ExchangeRates, table_version
 from overlay.search import query_syntax
 from overlay.search.facet_counts import not_exact
 from overlay.search.facts import EXACT
@@ -23,9 +23,11 @@ from overlay.search.query import PRICE_SORTS, Hits, Lookup, Operators, Query, qu
 from overlay.search.query_syntax import ParsedText
 from overlay.search.sorting import is_key
 from overlay.text.safe_text import on_one_line, one_line
-from overlay.text.timestamps import timestamp
 from parsers.cards.intervals import meant
 from parsers.cards.rate_table import RateTable
+
+ABOVE_THE_TIP = "above-the-tip"
+"""The code of a height above the indexed one."""
 
 NEWEST_OR_BEST_FIRST = frozenset({"relevance", "updated", "created", "rating"})
 _BOUNDS = frozenset({"minPrice", "maxPrice"})
@@ -33,7 +35,7 @@ _HEIGHTS = {"fromBlock": "from_height", "toBlock": "to_height", "asOfHeight": "a
 _QUERY_FIELDS = {
     "skillId": "skills", "acceptedCurrency": "currencies", "interval": "intervals", "minPrice": "min_price",
     "maxPrice": "max_price", "tag": "tags", "domain": "domains", "owner": "owners", "duplicatesOf": "group",
-    "verified": "verified", "updatedSince": "updated_since", "limit": "limit",
+    "verified": "verified", "flagged": "flagged", "updatedSince": "updated_since", "limit": "limit",
     "facetLimit": "facet_limit", "facetPrefix": "facet_prefix",
 }  # fmt: skip
 """Where a query keeps the values of parameters that it takes as they are given."""
@@ -331,7 +333,7 @@ def _check_height(
     tip = heights.get(height_chain) if height_chain is not None else None
     if height is not None and tip is not None and height > tip:
         detail = f"asOfHeight: {height:,} is above the newest block of {height_chain} that is indexed, {tip:,}"
-        faults.append(Fault("above-the-tip", detail, "asOfHeight"))
+        faults.append(Fault(ABOVE_THE_TIP, detail, "asOfHeight"))
 
 
 def _on_words(words: ParsedText) -> Iterator[Fault]:
@@ -361,12 +363,8 @@ def _on_prices(
     else:
         detail = f"offers in a currency that {table.source} does not quote were not compared by price"
         yield Fault("quoted-only", detail)
-        if exchange.is_last_good(table):
-            used = f"the last good quote is used instead, of {timestamp(table.quoted_at)}"
-            detail = (
-                f"quotes of {shown(price_currency)} that {table.source} gives now are refused: {CONTRADICTED}; {used}"
-            )
-            yield Fault("refused-quote", detail)
+        if note := exchange.last_good_note(table, price_currency):
+            yield Fault("refused-quote", note)
 
 
 def _on_heights(values_by_name: Mapping[str, Any], names: tuple[str, ...], height_chain: str | None) -> Iterator[Fault]:

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 class ProcessInfo:
     """The state of a process for metrics and health checks.
 
-    `status` returns the schema `Status`; it reads the store and is called in a thread. `ready` is None when everything
-    is up to date, else a sentence that names what is missing; `unread` gives the stored changes that searches do not
-    answer for, as `ready` counted them last; `damage` gives the remedy for a damaged database, "" for an intact one,
-    and is called for every request. `version` is the program's. `requests` are the transactions that
-    publishers request. `refused` counts the refused blocks, by chain, `ingested` the blocks read of each, and `fetched`
-    the fetches by outcome; `jobs` has the state of periodic work, `history` the last day's heights. With `log_requests`
-    each answer is logged.
+    `status` returns the schema `Status`; it reads the store and is called in a thread. `ready` is None while searches
+    are answered, else a sentence that names what is missing; `unread` gives the stored changes that searches do not
+    answer for, as they were counted last, and `degraded` what does not work, both from memory; `damage` gives the
+    remedy for a damaged database, "" for an intact one, and is called for every request. `version` is the program's.
+    `requests` are the transactions that publishers request. `refused` counts the refused blocks, by chain, `ingested`
+    the blocks read of each, `fetched` the fetches by outcome, and `failed` what is left out, by the work that failed;
+    `jobs` has the state of periodic work, `history` the last day's heights. With `log_requests` each answer is logged.
     """
 
     status: Callable[[], dict[str, Any]]
@@ -43,10 +43,12 @@ class ProcessInfo:
     version: str
     requests: Requests
     unread: Callable[[], int] = int
+    degraded: Callable[[], list[str]] = list
     damage: Callable[[], str] = str
     refused: Callable[[], Mapping[str, int]] = dict
     ingested: Callable[[], Mapping[str, SyncProgress]] = dict
     fetched: Callable[[], Mapping[str, int]] = dict
+    failed: Callable[[], Mapping[str, int]] = dict
     jobs: Callable[[], Sequence[JobStatus]] = tuple
     history: HeightHistory = field(default_factory=HeightHistory)
     counters: Counters = field(default_factory=Counters)

@@ -10,19 +10,34 @@ from aiohttp import web
 
 if TYPE_CHECKING:
     from indexer.chains.node.payment_node import PaymentNode
+    from parsers.bitcoin.tx import Transaction
     from parsers.cards.offers import Offer
     from parsers.claims.motebit.settlement import RelayAgent
     from parsers.claims.motebit.trust_graph import EdgePair, TrustEdge
 
 
+class Reservations(Protocol):
+    """What the transactions spend that pay this server, by chain (`coin:network`): one pays once, whatever for. Raises
+    StoreError."""
+
+    def hold(self, chain: str, tx: Transaction) -> bool:
+        """Hold what a transaction spends; False where another one holds it, or where it has paid for a task."""
+        ...
+
+    def release(self, chain: str, txid: bytes) -> None:
+        """Hold it no more."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payments:
-    """The nodes that check and send payments, by ticker, and this server's own prices: as JSON, and as the offers that
-    are paid for requests beyond a limit."""
+    """The nodes that check and send payments, by ticker, this server's own prices, as JSON, and as the offers that are
+    paid for requests beyond a limit, and what its payments spend."""
 
     nodes: Mapping[str, PaymentNode] = field(default_factory=dict)
     prices: Sequence[Any] = ()
     offers: Sequence[Offer] = ()
+    reservations: Reservations | None = None
 
 
 class Accepted(Protocol):

@@ -24,14 +24,15 @@ async def healthz(request: web.Request) -> web.Response:
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """Whether requests can be answered, and how many changes the index is behind; else 503 with what is missing, also
-    where it is behind for more than ten minutes."""
+    """Whether this server answers searches, how many changes its index is behind, and what is degraded; else 503 with
+    what is missing, also where it is behind for more than ten minutes."""
     missing = "the server is shutting down" if request.app[CONTEXT].draining else None
     process = request.app[PROCESS]
     missing = missing or await to_thread(process.ready)
     if missing is not None:
         raise ProblemError(503, missing, headers={"Retry-After": "5"})
-    return json_answer({"status": "ready", "version": process.version, "behind": process.unread()})
+    members = {"behind": process.unread(), "degraded": process.degraded()}
+    return json_answer({"status": "ready", "version": process.version} | members)
 
 
 async def robots(request: web.Request) -> web.Response:  # noqa: ARG001 - the shape of a handler

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from indexer.failures import LeftOut
 from indexer.setting_values import SettingsError
-from overlay.installation import ALWAYS, NAMES, PROTOCOLS, SETTINGS, System, absence, installed, system
+from overlay.installation import NAMES, SETTINGS, System, absence, installed, system
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from overlay.pricing.exchange_rates import ExchangeRates
     from overlay.projection.search_index import SearchIndex
 
-log = logging.getLogger(__name__)
-
 Services = MutableMapping["web.AppKey[Any]", Any]
 """The services that systems bring, each under its own key."""
 
@@ -42,7 +40,7 @@ class Parts:
     """The parts of the program that a system may use. `writer` is None in a process that follows no chain, `index` and
     `duplicates` where nothing is served, `visits` where no requests are sent to hosts. `services` holds the services of
     systems loaded before; `chains` maps configured names to CAIP-2 ids; `when_searchable` runs work once the index can
-    be searched."""
+    be searched; `left_out` remembers what failed."""
 
     settings: Settings
     store: Store
@@ -57,14 +55,15 @@ class Parts:
     visits: OnDemandFetcher | None = None
     services: Services = field(default_factory=dict)
     when_searchable: Callable[[Run], Awaitable[float | None]] | None = None
+    left_out: LeftOut = field(default_factory=LeftOut)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemApi:
     """What a system adds to a server: `routes` and the schemas that these name in the OpenAPI document; `bring` opens
     its services under their keys; `run` holds what runs as long as the application. A `guard` runs before each
-    handler, and raises ProblemError; `beyond_limit` may answer a request beyond its limit; `describe` adds to the
-    operation of a route, in the OpenAPI document, what these may answer."""
+    handler, and raises ProblemError; `beyond_limit` may answer a request beyond its limit, or name what pays for it;
+    `describe` adds to the operation of a route, in the OpenAPI document, what these may answer."""
 
     routes: tuple[Route, ...] = ()
     schemas: Mapping[str, Any] = field(default_factory=dict)
@@ -96,43 +95,25 @@ def host_checks(system: System, fetcher: HttpFetcher, txt: TxtRecords, store: St
 
 
 def chosen(settings: Settings) -> tuple[System, ...]:
-    """The systems that these settings serve. Raises SettingsError for one that is not installed, and for both `systems`
-    and `doors`."""
-    if not settings.doors:
-        return _named("systems", settings.systems, NAMES)
-    if settings.systems != "all":
-        raise SettingsError("doors is the former name of systems: set one of them")
-    protocols = _named("doors", settings.doors, PROTOCOLS)
-    return (*filter(None, map(system, ALWAYS)), *protocols)
-
-
-def active(settings: Settings) -> tuple[System, ...]:
-    """The systems with running services and jobs, which also add to listings: those that are served; with `doors`,
-    which closes routes only, all. Raises SettingsError for a setting of a system that is not among them."""
-    served = chosen(settings)
-    results = tuple(installed()) if settings.doors else served
+    """The systems that these settings serve: their services and jobs run, and they add to listings. Raises
+    SettingsError for one that is not installed, and for a setting of a system that is not among them."""
+    results = _named(settings.systems)
     for setting, name in SETTINGS.items():
         if getattr(settings, setting) and name not in {result.name for result in results}:
             raise SettingsError(f"{setting} is set, and {name} {absence(name)}")
     return results
 
 
-def warn_of_doors(settings: Settings) -> None:
-    """Note that a former name is used."""
-    if settings.doors:
-        log.warning("A2B_DOORS is the former name of A2B_SYSTEMS: name all systems that are served there")
-
-
-def _named(setting: str, text: str, names: Sequence[str]) -> tuple[System, ...]:
+def _named(text: str) -> tuple[System, ...]:
     """The systems that a text names: `all`, `off`, or names separated by spaces."""
     if text in ("all", "off"):
-        return tuple(member for member in installed() if member.name in names) if text == "all" else ()
+        return tuple(installed()) if text == "all" else ()
     words = text.split()
     for word in words:
-        if word not in names:
-            raise SettingsError(f"{setting} holds {word[:60]!a}: write all, off, or some of {' '.join(names)}")
+        if word not in NAMES:
+            raise SettingsError(f"systems holds {word[:60]!a}: write all, off, or some of {' '.join(NAMES)}")
         if system(word) is None:
-            raise SettingsError(f"{setting} holds {word}, and {word} is not installed")
+            raise SettingsError(f"systems holds {word}, and {word} is not installed")
     return tuple(member for member in installed() if member.name in words)
 
 

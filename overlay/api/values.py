@@ -9,6 +9,8 @@ from decimal import Decimal
 from math import inf
 from typing import Any
 
+from indexer.model import LATEST_TIME
+
 LARGEST = 2**53 - 1  # what a JavaScript client can still count
 MAX_TEXT_BYTES = 4_096
 MAX_VALUE_BYTES = 2_048
@@ -136,14 +138,14 @@ def one_of(value: str, allowed: tuple[str, ...]) -> str:
 
 def moment(value: str) -> int:
     """Seconds since 1970 of an RFC 3339 date and time, or of a date's beginning in UTC; 0 for any time before 1970,
-    when there were no blocks."""
+    when there were no blocks, and `LATEST_TIME` for any after it, as that of a zone behind UTC."""
     value = value.strip()
     try:
         if _DAY.fullmatch(value):
             day = date.fromisoformat(value)
             return max(0, int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()))
         if _MOMENT.fullmatch(value):
-            return max(0, int(datetime.fromisoformat(value.upper()).timestamp()))
+            return min(max(0, int(datetime.fromisoformat(value.upper()).timestamp())), LATEST_TIME)
     except (ValueError, OverflowError) as error:
         raise ValueRefusedError("not-a-time", f"{shown(value)} is not a time: {error}") from None
     raise ValueRefusedError(

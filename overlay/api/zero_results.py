@@ -36,7 +36,8 @@ _FILTERS: dict[str, tuple[str, Any]] = {
     "type": ("kind", None), "skillId": ("skills", ()), "acceptedCurrency": ("currencies", ()),
     "interval": ("intervals", ()), "minPrice": ("min_price", None), "maxPrice": ("max_price", None),
     "tag": ("tags", ()), "chain": ("chains", ()), "domain": ("domains", ()), "owner": ("owners", ()),
-    "duplicatesOf": ("group", None), "verified": ("verified", None), "status": ("statuses", _USUAL),
+    "duplicatesOf": ("group", None), "verified": ("verified", None), "flagged": ("flagged", None),
+    "status": ("statuses", _USUAL),
     "fromBlock": ("from_height", None), "toBlock": ("to_height", None), "updatedSince": ("updated_since", None),
     "asOfHeight": ("as_of", None),
 }  # fmt: skip

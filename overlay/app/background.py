@@ -6,10 +6,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from threading import Event
+from time import monotonic
 from typing import TYPE_CHECKING
 
+from indexer.failures import LeftOut, is_of_machine
 from indexer.retries import Backoff
 from indexer.settings import Settings
 from indexer.store.rates import Quotes
@@ -20,7 +23,7 @@ from overlay.app.chain_loops import transaction_source
 from overlay.app.fetching import build_fetch_loop, sends_requests
 from overlay.app.memory import FreedMemory, release_memory
 from overlay.app.scheduler import Scheduler
-from overlay.app.status_service import StatusService
+from overlay.app.status_service import LOOK_SECONDS, StatusService
 from overlay.app.storage import index_write_errors
 from overlay.engines import BusyError, EngineError, UnavailableError
 from overlay.jobs import PeriodicJob, Role
@@ -46,9 +49,11 @@ class IndexerJobs:
         notifier: ChangeNotifier,
         status: StatusService,
         scheduler: Scheduler,
+        left_out: LeftOut,
     ) -> None:
         self._settings, self._store, self._writer, self._followers = settings, store, writer, followers
         self._notifier, self._status, self._scheduler = notifier, status, scheduler
+        self._left_out = left_out
         self._fetch_loop: FetchLoop | None = None
 
     def jobs(self) -> list[PeriodicJob]:
@@ -84,7 +89,7 @@ class IndexerJobs:
         if self._fetch_loop is None:
             ended = partial(self._scheduler.wake, "fetches")
             build = partial(build_fetch_loop, self._settings, self._store, self._writer)
-            self._fetch_loop = await asyncio.to_thread(build, self._notifier.notify, ended)
+            self._fetch_loop = await asyncio.to_thread(build, self._notifier.notify, ended, self._left_out)
             self._fetch_loop.news = self._notifier.add()
             self._fetch_loop.is_held = self._status.is_behind
             self._status.fetch_outcomes = self._fetch_loop.came_to
@@ -129,6 +134,9 @@ BULK = 2_000
 FAILED = Backoff(1.0, 60.0)
 """Pauses after writing the index has failed, as on a full disk."""
 
+IDLE_SECONDS = 60.0
+"""Between two steps without any change."""
+
 BUSY_SECONDS = 1.0
 """Pause between attempts to become the process that writes the index."""
 
@@ -168,13 +176,18 @@ class IndexLoop:
                 # another process on the same data writes the index; searches here see its commits
                 await asyncio.sleep(BUSY_SECONDS)
                 continue
-            except UnavailableError:
-                raise
-            except EngineError as error:
+            except Exception as error:
+                is_unexpected = not isinstance(error, EngineError)
+                if isinstance(error, (UnavailableError, CancelledWorkError)) or (
+                    is_unexpected and is_of_machine(error)
+                ):
+                    raise
                 failures += 1
                 pause = FAILED.pause(failures)
-                self._status.index_error = str(error)
-                log.error("searches answer by the last commit; it is tried again in %g s: %s", pause, str(error))
+                self._status.index_error = f"it failed ({type(error).__name__})" if is_unexpected else str(error)
+                await self._status.look_again()
+                text = "searches answer by the last commit; it is tried again in %g s: %s"
+                log.error(text, pause, str(error), exc_info=error if is_unexpected and failures == 1 else None)
                 await asyncio.sleep(pause)
                 continue
             failures, self._status.index_error = 0, ""
@@ -184,7 +197,18 @@ class IndexLoop:
                 if projected >= BULK:
                     await asyncio.to_thread(release_memory)
                 projected = 0
-                await changed.wait()
+                await self._wait(changed)
+
+    async def _wait(self, changed: asyncio.Event) -> None:
+        """Wait for a change, but no longer than IDLE_SECONDS, as listings that failed an hour ago may be due, nor where
+        a look at the index shows that it was lost."""
+        until = monotonic() + IDLE_SECONDS
+        while monotonic() < until:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await changed.wait()
+            if changed.is_set() or self._status.unread_count:
+                return
 
     def _step(self) -> int:
         count = self._projector.step(self._after_batch)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
-from itertools import count
+from itertools import takewhile
 from typing import Any
 
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import SourceError
 from indexer.store.database import OtherChainError
-from indexer.sync.follower import BACKOFF, Follower
+from indexer.sync.follower import Follower
 from indexer.sync.request_loop import TransactionSource
 from overlay.app.compilation import BLOCK_LOOPS, compile_in_subprocess
 from parsers.bitcoin.tx import Outpoint
@@ -20,6 +21,9 @@ log = logging.getLogger(__name__)
 
 Loop = Callable[[], Coroutine[Any, Any, None]]
 """Starts work that runs until it is cancelled."""
+
+EARLIER_SECONDS = 10.0
+"""How long the first attempts to open the chains that are configured before are waited for."""
 
 OWNER_SECONDS = 5.0
 """How long a source may take to report whether an outpoint is unspent, before a proof is served without that."""
@@ -52,20 +56,38 @@ class ChainLoops:
             return None
 
     async def _follow(self, follower: Follower) -> None:
-        """One chain. Raises SourceError when it cannot be used at the start and no other chain can."""
+        """One chain; whatever ends that is noted in its progress. Raises SourceError when it cannot be used at the
+        start and no other chain can, and what ends it otherwise."""
+        try:
+            await self._open_and_run(follower)
+        except Exception as error:
+            follower.fail(error)
+            if not isinstance(error, SourceError) or self._is_last(follower):
+                raise
+        if self._ends_process and self._is_last(follower):
+            raise SourceError(follower.progress.error)
+
+    async def _open_and_run(self, follower: Follower) -> None:
         if not follower.chain.sparse:  # a sparse source has no blocks to walk
             async with self._compiling:
                 await compile_in_subprocess(BLOCK_LOOPS)
+        await self._wait_for_earlier(follower)
         try:
-            await _open(follower)
-        except SourceError as error:
-            if self._is_last(follower):
-                raise
-            follower.give_up(str(error))
-            return
+            await follower.start()
+        except OtherChainError as error:
+            raise SourceError(str(error)) from None
         await follower.run()
-        if self._ends_process and self._is_last(follower):
-            raise SourceError(follower.progress.error)
+
+    async def _wait_for_earlier(self, follower: Follower) -> None:
+        """Let the chains that are configured before a new one open first, so that the first one holds a network of
+        several names; for EARLIER_SECONDS at most."""
+        if await asyncio.to_thread(lambda: follower.is_stored):
+            return
+        earlier = takewhile(lambda other: other is not follower, self._followers)
+        kin = [other.attempted.wait() for other in earlier if other.chain.sparse == follower.chain.sparse]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EARLIER_SECONDS):
+                await asyncio.gather(*kin)
 
     def _is_last(self, follower: Follower) -> bool:
         """Whether all other chains have stopped."""
@@ -78,21 +100,3 @@ def transaction_source(follower: Follower) -> TransactionSource:
     return TransactionSource(
         follower.chain, lambda: bool(progress.caip2) and progress.state not in ("starting", "stopped"), follower.offer
     )
-
-
-async def _open(follower: Follower) -> None:
-    """Open the source of a chain, again and again while it is unreachable. Raises SourceError, also where the database
-    holds another chain under this name."""
-    progress = follower.progress
-    for failures in count(1):
-        try:
-            await follower.open()
-        except OtherChainError as error:
-            raise SourceError(str(error)) from None
-        except SourceUnavailableError as error:
-            pause, reason = BACKOFF.pause(failures), str(error).removeprefix(f"{progress.name}: ")
-            log.warning("%s is unreachable: %s; trying again in %d s", progress.name, reason, pause)
-            progress.state, progress.error = "unreachable", str(error)
-            await asyncio.sleep(pause)
-        else:
-            return

@@ -10,27 +10,30 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from indexer.failures import LeftOut
 from indexer.settings import Settings, SettingsError
-from indexer.store import Writer
+from indexer.store import Migration, Writer
 from indexer.store.locks import AdvisoryLock
 from indexer.store.logos import Logos
 from indexer.store.pending import clear_pending
 from indexer.store.process_lock import ProcessLock
 from indexer.store.requests import Rechecks, Requests
+from indexer.sync import sign_of_life
 from indexer.sync.follower import Follower
 from overlay.api.counters import Counters
 from overlay.api.height_history import SAMPLE_SECONDS
 from overlay.api.services import AppServices, ProcessInfo, PublisherServices, SiteSettings
-from overlay.api.systems import Parts, active, chosen, load_api, periodic_jobs
+from overlay.api.systems import Parts, chosen, load_api, periodic_jobs
 from overlay.app import version
 from overlay.app.background import IndexerJobs, IndexLoop
 from overlay.app.chain_loops import ChainLoops, Loop, transaction_source
 from overlay.app.diagnosis import diagnose
 from overlay.app.fetching import build_on_demand
 from overlay.app.integrity_loop import integrity_jobs
+from overlay.app.packaged_chain import check_chains
 from overlay.app.scheduler import Scheduler
 from overlay.app.search_start import SearchStart
-from overlay.app.status_service import StatusService
+from overlay.app.status_service import CHANGES, LOOK_SECONDS, SIGNS, StatusService
 from overlay.app.storage import (
     index_folder,
     open_duplicates,
@@ -70,8 +73,9 @@ class AppContext:
     counters: Counters = field(default_factory=Counters)
 
     def __post_init__(self) -> None:
-        self.notifier = ChangeNotifier()
+        self.notifier, self.left_out = ChangeNotifier(), LeftOut()
         self.status = StatusService(self.settings, self.store, self.engine, version(), self.writer)
+        self.status.left_out = self.left_out
         self.logos = LogoImages(Logos(self.store.primary))
         self.watcher = StoreWatcher(self.store, self.status, self.notifier, self.logos)
         self.followers = [self._follower(chain) for chain in self.chains]
@@ -81,17 +85,18 @@ class AppContext:
         self.status.jobs = self.scheduler.statuses
         self.identity = open_identity(self.settings) if self.engine is not None else None
         self.visits = build_on_demand(self.settings) if self.engine is not None else None
-        self.systems = active(self.settings)
+        self.systems = chosen(self.settings)
         self.system_names = tuple(member.name for member in self.systems)
         self.search_start: SearchStart | None = None
         if self.engine is not None:
-            projector = IndexProjector(self.store, self.engine, self.duplicates, self.system_names)
+            projector = IndexProjector(self.store, self.engine, self.duplicates, self.system_names, self.left_out)
             self.search_start = SearchStart(self.settings, projector, self.engine)
         self.parts = Parts(
             settings=self.settings, store=self.store, notifier=self.notifier, exchange=self.status.exchange,
             chains=self.status.chains, writer=self.writer, followers=self.followers, index=self.engine,
             duplicates=self.duplicates, identity=self.identity, visits=self.visits,
             when_searchable=self.search_start.before if self.search_start is not None else None,
+            left_out=self.left_out,
         )  # fmt: skip
         for member in self.systems if self.engine is not None else ():
             if (bring := load_api(member).bring) is not None:
@@ -101,7 +106,8 @@ class AppContext:
     def _follower(self, chain: Chain) -> Follower:
         if self.writer is None:
             raise ValueError("a context without a writer follows nothing")
-        follower = Follower(chain, self.store, self.writer, self.notifier.notify)
+        configured = [other.name for other in self.chains]
+        follower = Follower(chain, self.store, self.writer, self.notifier.notify, self.left_out, configured)
         self.status.follow(follower.progress, chain)
         return follower
 
@@ -118,9 +124,16 @@ class AppContext:
         """All that this command does again and again."""
         jobs: list[PeriodicJob] = []
         if self.writer is not None:
-            background = IndexerJobs(
-                self.settings, self.store, self.writer, self.followers, self.notifier, self.status, self.scheduler
+            sign = sign_of_life.SignOfLife(self.writer, [follower.progress for follower in self.followers])
+            jobs.append(
+                PeriodicJob(
+                    name=SIGNS, run=sign.run, every=sign_of_life.LOOK_SECONDS, role=Role.INDEXER, close=sign.close
+                )
             )
+            background = IndexerJobs(
+                self.settings, self.store, self.writer, self.followers, self.notifier, self.status, self.scheduler,
+                self.left_out,
+            )  # fmt: skip
             jobs += background.jobs()
         role = Role.SERVER if self.writer is None else Role.INDEXER
         if self.writer is not None or self.engine is not None:
@@ -133,23 +146,24 @@ class AppContext:
         if self.engine is not None:
             sample = self.status.sample_heights
             jobs += [
+                PeriodicJob(name="index-lag", run=self.status.look_again, every=LOOK_SECONDS, role=Role.SERVER),
                 PeriodicJob(name="heights", run=sample, every=SAMPLE_SECONDS, role=Role.SERVER),
                 PeriodicJob(name="stored-rates", run=self.watcher.rates, every=RATES_SECONDS, role=Role.SERVER),
                 PeriodicJob(name="stored-logos", run=self.watcher.logos, every=LOGOS_SECONDS, role=Role.SERVER),
             ]
             if not self.chains:
-                jobs.append(
-                    PeriodicJob(name="stored-changes", run=self.watcher.changes, every=POLL_SECONDS, role=Role.SERVER)
-                )
+                jobs.append(PeriodicJob(name=CHANGES, run=self.watcher.changes, every=POLL_SECONDS, role=Role.SERVER))
         return jobs + [job for member in self.systems for job in periodic_jobs(member, self.parts)]
 
     def process_info(self) -> ProcessInfo:
         """What metrics and health checks are answered from."""
         return ProcessInfo(
             status=self.status.status, ready=self.status.ready, unread=lambda: self.status.unread_count,
+            degraded=self.status.degraded,
             damage=self.status.damage, version=version(), requests=Requests(self.store.primary),
             refused=self.status.refused_blocks, ingested=self.status.ingested,
-            fetched=lambda: self.status.fetch_outcomes, jobs=self.scheduler.statuses, counters=self.counters,
+            fetched=lambda: self.status.fetch_outcomes, failed=self.left_out.counts, jobs=self.scheduler.statuses,
+            counters=self.counters,
             history=self.status.history, log_requests="requests" in self.settings.log,
         )  # fmt: skip
 
@@ -170,7 +184,7 @@ class AppContext:
         )  # fmt: skip
         site = SiteSettings(
             limits=settings.limits, trusted_proxies=settings.trusted_proxies, public_url=settings.public_url,
-            change_blocks=settings.change_blocks, systems=tuple(member.name for member in chosen(settings)),
+            change_blocks=settings.change_blocks, systems=self.system_names,
             metrics_elsewhere=settings.metrics is not None,
         )  # fmt: skip
         return AppServices(
@@ -193,12 +207,16 @@ class AppContext:
                 part.close()
 
 
-def build(settings: Settings, *, follow: bool, serve: bool, counters: Counters | None = None) -> AppContext:
-    """The parts of `up` (follow and serve), `index` (follow) or `serve`. Raises SettingsError, StoreError, EngineError,
-    OSError."""
+def build(
+    settings: Settings, *, follow: bool, serve: bool, counters: Counters | None = None, is_copied: bool = True
+) -> AppContext:
+    """The parts of `up` (follow and serve), `index` (follow) or `serve`. What follows migrates a database of an earlier
+    version, after a copy if `is_copied`. Raises SettingsError, StoreError, EngineError, OSError."""
+    migration = Migration.REFUSED if not follow else Migration.WITH_COPY if is_copied else Migration.WITHOUT_COPY
     with ExitStack() as opened:
-        store = open_store(settings, create=True, replica=not follow)
+        store = open_store(settings, create=True, replica=not follow, migration=migration)
         opened.callback(store.close)
+        check_chains(settings, store)
         writer = None
         if follow:
             writer = Writer(store.engine)

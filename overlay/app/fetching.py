@@ -7,9 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from indexer.setting_values import HTTPS_ALONE
 from indexer.settings import Settings
 
 if TYPE_CHECKING:
+    from indexer.failures import LeftOut
     from indexer.fetcher.fetch_loop import DueChecks, FetchLoop
     from indexer.fetcher.http_fetcher import HttpFetcher
     from indexer.fetcher.limits import Limits
@@ -18,10 +20,15 @@ if TYPE_CHECKING:
 
 
 def build_fetch_loop(
-    settings: Settings, store: Store, writer: Writer, changed: Callable[[], None], ended: Callable[[], None]
+    settings: Settings,
+    store: Store,
+    writer: Writer,
+    changed: Callable[[], None],
+    ended: Callable[[], None],
+    left_out: LeftOut | None = None,
 ) -> FetchLoop:
-    """What fetches; `changed` is called after it has stored something, `ended` after each fetch. Slow: it reads
-    certificates."""
+    """What fetches; `changed` is called after it has stored something, `ended` after each fetch; what failed is noted
+    in `left_out`. Slow: it reads certificates."""
     from indexer.fetcher.card_fetcher import CardFetcher
     from indexer.fetcher.dns import TxtRecords
     from indexer.fetcher.domain_badges import DomainVerifier
@@ -30,7 +37,7 @@ def build_fetch_loop(
     from indexer.fetcher.key_sets import KeySetVerifier
     from indexer.fetcher.logo_fetcher import LogoFetcher
     from indexer.store.logos import Logos
-    from overlay.api.systems import active, host_checks
+    from overlay.api.systems import chosen, host_checks
 
     fetcher = build_fetcher(settings)
     cards = CardFetcher(fetcher, Gateway(settings.ipfs_gateway) if settings.ipfs_gateway else None)
@@ -38,10 +45,11 @@ def build_fetch_loop(
     checks: tuple[DueChecks, ...] = (
         LogoFetcher(fetcher, Logos(store.engine)),
         KeySetVerifier(fetcher, store, writer),
-        *(check for member in active(settings) for check in host_checks(member, fetcher, txt, store, writer)),
+        *(check for member in chosen(settings) for check in host_checks(member, fetcher, txt, store, writer)),
     )
     return FetchLoop(
         store, writer, cards, DomainVerifier(fetcher, txt), checks=checks, changed=changed, ended=ended,
+        left_out=left_out,
     )  # fmt: skip
 
 
@@ -52,7 +60,8 @@ def build_fetcher(settings: Settings, limits: Limits | None = None) -> HttpFetch
     from indexer.fetcher.http_fetcher import HttpFetcher
 
     tls = tls_context(settings.fetch_ca_file or None)
-    return HttpFetcher(SystemResolver(), tls, table(settings.fetch_resolve), limits)
+    reaches_more = settings.fetch_ports != HTTPS_ALONE
+    return HttpFetcher(SystemResolver(), tls, table(settings.fetch_resolve), limits, endpoint_ports=reaches_more)
 
 
 def sends_requests(settings: Settings) -> bool:

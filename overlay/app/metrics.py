@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from aiohttp import hdrs, web
@@ -16,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from indexer.model import EventKind
 from indexer.setting_values import ListenAddress
-from indexer.store import StoreUnavailableError
+from indexer.store import DATABASE_ERRORS
 from indexer.sync.progress import SyncProgress
 from overlay.api import status_api
 from overlay.api.answers import PROCESS, ROUTE_PATHS, Answer
@@ -79,7 +80,7 @@ async def serve_metrics(
 
 log = logging.getLogger(__name__)
 
-STATES = ("starting", "catching-up", "following", "unreachable", "stopped", "stored")
+STATES = ("starting", "catching-up", "following", "unreachable", "stopped", "silent", "stored")
 
 _CHAIN_GAUGES = (
     # the name, the member of status, what it is
@@ -108,33 +109,36 @@ class _Everything(Collector):
     def collect(self) -> Iterable[Metric]:
         """All metrics, as they are now. While the database is away, those that need it are left out: how many errors
         there are, and what is answered nevertheless, matters most then."""
-        services = self._services
+        services, status = self._services, {}
         yield _by_label("a2b_info", "1 for the version that runs.", "version", {services.version: 1})
+        stored: list[Metric] = []
         try:
-            stored = list(self._stored())
-        except (StoreUnavailableError, UnavailableError) as error:
+            status = services.status()
+            stored = list(self._stored(status))
+        except (*DATABASE_ERRORS, UnavailableError) as error:
             log.warning("metrics are served without those of the database: %s", error)
-            stored = []
-        yield GaugeMetricFamily("a2b_database_up", "1 while the database answers.", float(bool(stored)))
+        is_up = bool(stored) and "database" not in status.get("degraded", ())
+        yield GaugeMetricFamily("a2b_database_up", "1 while the database can be read and written.", float(is_up))
+        yield from _chains(status.get("chains", ()), services.refused())
         yield from stored
         fetches = dict(sorted(services.fetched().items()))
         yield _by_label("a2b_fetches", "Fetches since the start, by outcome.", "outcome", fetches, CounterMetricFamily)
+        failed = dict(sorted(services.failed().items()))
+        yield _by_label("a2b_failed", "Listings, rows and hosts that failed, by the work on them.", "work", failed)
         yield from _ingested(services.ingested())
         yield from _jobs(services.jobs())
         yield from _http(services.counters, self._paths)
         yield _lines(services.counters)
         yield _database_faults(services.counters)
 
-    def _stored(self) -> Iterator[Metric]:
+    def _stored(self, status: Mapping[str, Any]) -> Iterator[Metric]:
         """The metrics that read the database."""
         services = self._services
-        status = services.status()
-        yield from _chains(status["chains"], services.refused())
         yield _by_label("a2b_listings", "Listings, by status; rejected are near misses.", "status", status["listings"])
         if index := status.get("index"):
             yield GaugeMetricFamily("a2b_index_seq", "The newest change that searches see.", index["seq"])
             yield GaugeMetricFamily("a2b_index_behind_changes", "Changes that searches do not see.", index["behind"])
-            yield from _renewal(index.get("renewal"))
+            yield from _renewal(index.get("rebuilding"))
         yield _by_label(
             "a2b_ingest_requests", "Transactions that publishers requested, by state.", "state",
             services.requests.counts(),
@@ -221,15 +225,23 @@ def _chains(rows: Sequence[Mapping[str, Any]], refused: Mapping[str, int]) -> It
             if row.get(member) is not None:
                 family.add_metric([row["name"]], row[member])
         yield family
+    seen = GaugeMetricFamily(
+        "a2b_follower_seen_seconds", "When the follower gave its last sign of life.", labels=["chain"]
+    )
     state = GaugeMetricFamily("a2b_chain_state", "1 for the state that the chain is in.", labels=["chain", "state"])
     reorgs = CounterMetricFamily("a2b_chain_reorgs", "Reorganisations since the start.", labels=["chain"])
+    disagree = GaugeMetricFamily("a2b_chain_sources_disagree", "1 while the sources disagree.", labels=["chain"])
     for row in rows:
+        disagree.add_metric([row["name"]], float(bool(row.get("sourcesDisagree"))))
         for word in STATES:
             state.add_metric([row["name"], word], float(row["state"] == word))
         if row.get("reorgs") is not None:
             reorgs.add_metric([row["name"]], row["reorgs"])
+        if (seen_at := row.get("followerSeenAt")) is not None:
+            seen.add_metric([row["name"]], datetime.fromisoformat(seen_at).timestamp())
     text = "Blocks refused since the start."
-    yield from (state, reorgs, _by_label("a2b_chain_refused_blocks", text, "chain", refused, CounterMetricFamily))
+    refusals = _by_label("a2b_chain_refused_blocks", text, "chain", refused, CounterMetricFamily)
+    yield from (state, seen, reorgs, disagree, refusals)
 
 
 def _http(counters: Counters, paths: Sequence[str]) -> Iterator[Metric]:

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from overlay.text.terminal import complain
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from indexer.store import Store
+    from indexer.store import Migration, Store
     from overlay.api.identity_key import IdentityKey
     from overlay.duplicates.duplicate_index import DuplicateIndex
     from overlay.projection.search_index import SearchIndex
@@ -77,19 +77,20 @@ def make_data_folder(settings: Settings) -> None:
     set_cache_folder(settings)
 
 
-def open_database(settings: Settings, *, importing: bool = False) -> Engine:
-    """A connection pool for the database, created where none exists, with the tables of all systems. Raises StoreError,
-    OSError."""
-    from indexer.store import connect
+def open_database(settings: Settings, *, migration: Migration | None = None, importing: bool = False) -> Engine:
+    """A connection pool for the database, created where none exists, with the tables of all systems; one of an earlier
+    version is refused, unless `migration` says otherwise. Raises StoreError, OSError."""
+    from indexer.store import Migration, connect
 
     make_data_folder(settings)
     declare_tables()
-    return connect(settings.database, importing=importing)
+    return connect(settings.database, migration=migration or Migration.REFUSED, importing=importing)
 
 
-def open_store(settings: Settings, *, create: bool, replica: bool = False) -> Store:
-    """The store; with `create`, a new one where none exists; with `replica`, reading from `database_read` where that is
-    set. Raises SettingsError, StoreError, MissingError, OSError."""
+def open_store(settings: Settings, *, create: bool, replica: bool = False, migration: Migration | None = None) -> Store:
+    """The store. With `create`, a new one where none exists, and one of version 0.2.0 is migrated as `migration`
+    says; otherwise nothing is changed. With `replica`, reading from `database_read` where that is set. Raises
+    SettingsError, StoreError, MissingError, OSError."""
     from indexer.store import Store, connect, unchecked
     from indexer.store.layout import connect_read_only
 
@@ -99,15 +100,21 @@ def open_store(settings: Settings, *, create: bool, replica: bool = False) -> St
             raise SettingsError("database_read is a replica of database, and both must be postgresql+psycopg://…")
         make_data_folder(settings)
         return Store(connect(settings.database_read, replica=True), unchecked(settings.database))
-    file = _sqlite_file(settings)
     if create:
-        return Store(open_database(settings))
-    if file is not None and not file.exists():
-        raise _missing("database", file)
+        return Store(open_database(settings, migration=migration))
+    file = existing_file(settings)
     if file is not None and not (is_writable(file) and is_writable(file.parent)):
         warn_read_only(file.parent)
         return Store(connect_read_only(file))
-    return Store(connect(settings.database))
+    return Store(connect(settings.database, create=False))
+
+
+def existing_file(settings: Settings) -> Path | None:
+    """The file of the database; None of one on a server. Raises MissingError where it does not exist."""
+    file = _sqlite_file(settings)
+    if file is not None and not file.exists():
+        raise _missing("database", file)
+    return file
 
 
 def stored_heights(settings: Settings) -> dict[str, int]:
@@ -125,22 +132,26 @@ def stored_heights(settings: Settings) -> dict[str, int]:
 def open_index(settings: Settings, *, create: bool, for_search: bool = True) -> SearchIndex:
     """The search index; with `create`, a new one where none exists. To report its state, it need not be `for_search`.
     Raises EngineError, MissingError, OSError, and StoreError where it is one of a database that was found damaged."""
+    from overlay.api.systems import chosen
     from overlay.engines import IN_FILES
+    from overlay.projection.index_content import index_content
     from overlay.projection.search_index import SearchIndex
 
     _refuse_damaged(settings)
     set_cache_folder(settings)
+    content = index_content(tuple(member.name for member in chosen(settings)))
+    open_at = partial(SearchIndex, meaning=settings.meaning, for_search=for_search, content=content)
     scheme, _, path = settings.search.partition(":")
     if scheme not in IN_FILES:
-        return SearchIndex(settings.search, meaning=settings.meaning, for_search=for_search)
+        return open_at(settings.search)
     if not create and path and not Path(path).exists():
         raise _missing("index", Path(path))
     if create:
         make_data_folder(settings)
     elif path and not is_writable(Path(path)):
         warn_read_only(Path(path).parent)
-        return SearchIndex(f"{scheme}:{readable_copy(Path(path))}", meaning=settings.meaning, for_search=for_search)
-    return SearchIndex(settings.search, meaning=settings.meaning, for_search=for_search)
+        return open_at(f"{scheme}:{readable_copy(Path(path))}")
+    return open_at(settings.search)
 
 
 def _refuse_damaged(settings: Settings) -> None:

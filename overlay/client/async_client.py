@@ -21,6 +21,8 @@ from overlay.client.event_stream import ChangeStream, Position
 from overlay.client.exchange import HEADERS, ClientLimits
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from overlay.client.payment_claims import SignedPayment
     from overlay.publish.coins import Coin
     from overlay.publish.keys import PublisherKey
@@ -119,7 +121,7 @@ class AsyncOverlayClient:
         self,
         id_: str,
         key: PublisherKey,
-        coins: Sequence[Coin],
+        coins: Path | list[Coin],
         *,
         most_satoshis: int,
         config_id: str | None = None,
@@ -127,26 +129,49 @@ class AsyncOverlayClient:
         stage: str | None = None,
         refund_address: str | None = None,
         trusted: TrustedSource | None = None,
+        against: Sequence[str] = (),
+        newest_unchecked: bool = False,
         expected: str | None = None,
     ) -> SignedPayment:
         """The claim that pays an offer of a listing in BSV. The price and its address are read from the card only after
-        that is verified; of the overlay itself only an exchange rate is used, within `most_satoshis`. Nothing is sent.
+        that is verified, and shown to be the newest revision: by `trusted`, the user's own source, or by an overlay of
+        `against` that names the same one, unless `newest_unchecked`. Of the overlay itself only an exchange rate is
+        used, within `most_satoshis`. Nothing is sent.
 
-        Raises NotVerifiedError, PaymentRefusedError, CoinsError.
+        `coins` is a file of coins or a list; in it, the coins that the claim spends are replaced by its change before
+        this returns. Raises NotVerifiedError, PaymentRefusedError, CoinsError, OSError, and what `trusted` raises.
         """
+        from overlay.client import newest
         from overlay.client.listing_source import verified
         from overlay.client.payment_claims import CURRENCY, build_claim, choose_offer, stage_of
+        from overlay.publish.coins import opened, replace_spent
+        from overlay.publish.transactions import change_of
 
+        if trusted is None and not against and not newest_unchecked:
+            raise NotVerifiedError(newest.NEEDED)
         report, source = await verified(partial(self.ask, is_checked=False), id_, trusted, None, expected)
         if report.missing:
-            raise NotVerifiedError(report)
+            raise NotVerifiedError(f"{report.id} is not proved: {', '.join(report.missing)}", report)
+        if source.item["status"] != "live":
+            raise NotVerifiedError(f"{report.id} is {source.item['status']}, and only a live listing is paid", report)
+        if not newest_unchecked:
+            await newest.confirm(report, source, self.base, against, self._ask_at)
         offer = choose_offer(source.offers(), config_id, skill)
         rate = None
         if offer.currency != CURRENCY and CURRENCY in offer.accepted:
             rate = (await self.quote(id_, offer.id, currency=CURRENCY, stage=stage_of(offer, stage))).rate
-        return build_claim(
-            offer, key, coins, most_satoshis=most_satoshis, stage=stage, rate=rate, refund_address=refund_address
-        )
+        with opened(coins) as usable:
+            signed = build_claim(
+                offer, key, usable, most_satoshis=most_satoshis, stage=stage, rate=rate, refund_address=refund_address
+            )
+            tx = signed.payment.tx
+            replace_spent(usable, {tx_input.prevout for tx_input in tx.inputs}, change_of(tx))
+        return signed
+
+    async def _ask_at(self, url: str, call: Call[Any]) -> Any:
+        """The answer of another overlay as JSON, within the same limits."""
+        async with AsyncOverlayClient(url, self.limits) as other:
+            return await other.ask(call, is_checked=False)
 
     async def pages(self, words: str = "", **filters: Unpack[SearchFilters]) -> AsyncGenerator[SearchPage]:
         """All pages in order. A listing that changes meanwhile may come twice, and is not left out."""

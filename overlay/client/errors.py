@@ -51,10 +51,11 @@ class NotThereError(RemoteProblemError):
 
 
 class NotVerifiedError(ClientError):
-    """A listing is not proved, and nothing is paid for it; `report` has the missing steps."""
+    """A listing is not proved, or not to be the newest revision, and nothing is paid for it; `report` has the steps,
+    None where none was made."""
 
-    def __init__(self, report: VerificationReport) -> None:
-        super().__init__(f"{report.id} is not proved: {', '.join(report.missing)}")
+    def __init__(self, message: str, report: VerificationReport | None = None) -> None:
+        super().__init__(message)
         self.report = report
 
 

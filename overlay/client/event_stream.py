@@ -83,11 +83,11 @@ class ChangeStream:
             raise RemoteError(f"the change stream has an event that is not a change: {str(error)[:300]}") from None
         last = self.position
         if change.op != "reset" and last is not None:
-            if position.epoch != last.epoch:
-                raise RemoteError(
-                    f"the change stream moved from epoch {last.epoch!a} to {position.epoch!a} without a reset"
-                )
-            if position.seq <= last.seq:
+            if position.seq <= last.seq and position.epoch == last.epoch:
                 return None
+            if position.seq <= last.seq:
+                raise RemoteError(
+                    f"the change stream went back from {last} to {position}, of another epoch, without a reset"
+                )
         self.position = position
         return change

@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from indexer.headers.networks import ticker_of
 from overlay.client import calls
 from overlay.client.calls import Call
 from overlay.listings.ids import parse_id
-from overlay.verify import VerificationReport, verify
+from overlay.verify import VerificationReport, server_answer, verify
 from overlay.verify.domains import Hosts
 from overlay.verify.trusted_source import TrustedSource
 from parsers.cards import AgentCard, Kind, read_of, server_id
-from parsers.cards.offers import Offer
+from parsers.cards.offers import Offer, in_coin
 
 
 class ClientSource:
@@ -21,13 +22,14 @@ class ClientSource:
 
     def __init__(self, ask: Callable[[Call[Any]], Any]) -> None:
         self._ask = ask
-        self._item: Any = None
+        self.item: Any = None
+        self._proof: Any = None
         self._card = b""
 
     def listing(self, id_: str) -> Any:
         """The item."""
-        self._item = self._ask(calls.get(id_))
-        return self._item
+        self.item = self._ask(calls.get(id_))
+        return self.item
 
     def card(self, id_: str) -> bytes:
         """The card's exact bytes."""
@@ -36,7 +38,9 @@ class ClientSource:
 
     def proof(self, id_: str, first: int | None = None) -> Any:
         """The proof, with headers from height `first` on."""
-        return self._ask(calls.proof(id_, first))
+        proof = self._ask(calls.proof(id_, first))
+        self._proof = proof if first is None else self._proof
+        return proof
 
     def evidence(self, id_: str, after: str | None = None) -> Any:
         """A page of its receipts."""
@@ -49,13 +53,22 @@ class ClientSource:
 
     def offers(self) -> tuple[Offer, ...]:
         """The offers in the card, once the listing has been verified with this source."""
-        id_: str = self._item["id"]
+        id_: str = self.item["id"]
         registration_id, _ = parse_id(id_)
-        card = read_of(registration_id, self._card, Kind(self._item["type"]))
+        card = read_of(registration_id, self._card, Kind(self.item["type"]))
         if isinstance(card, AgentCard):
-            return card.offers
-        count = len(card.servers)
-        return {server_id(registration_id, server.key, count): server.offers for server in card.servers}[id_]
+            offers = card.offers
+        else:
+            count = len(card.servers)
+            offers = {server_id(registration_id, server.key, count): server.offers for server in card.servers}[id_]
+        return tuple(in_coin(offer, ticker_of(self.item["caip2"])) for offer in offers)
+
+    def spent_outpoints(self) -> set[str]:
+        """The outpoints that the transactions of its satoshi spend, once the listing has been verified with this
+        source."""
+        answer = server_answer.read(self.item["id"], self.item, self._proof, self._card)
+        path = (answer.tx, *(hop.tx for hop in answer.hops))
+        return {str(spent.prevout) for tx in path for spent in tx.inputs}
 
 
 async def verified(

@@ -64,7 +64,7 @@ def restore(args: Namespace) -> int:
 
     if not args.file.is_file():
         raise UsageError(f"{args.file} is not there, or not a regular file")
-    settings = settings_of(args)
+    settings = settings_of(args, writes=True)
     lines = read_lines(args.file, file_of.MAX_ROW)
     first = next(lines, b"")
     head = file_of.read_head(first)

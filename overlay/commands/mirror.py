@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Coroutine
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from indexer.retries import Backoff
 from overlay.commands.options import UsageError, command, settings_of
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 ATTEMPTS, BACKOFF = 7, Backoff(1.0, 60.0)
 """Attempts to get on, and the pauses between them: a minute in all."""
+
+SILENT_SECONDS, LOOK_SECONDS = 60.0, 1.0
+"""How long an answer is waited for, and between two looks."""
 
 
 def add(commands: Commands) -> None:
@@ -46,7 +50,7 @@ def mirror(args: Namespace) -> int:
     from indexer.store.source_store import SourceStore
     from overlay.app.storage import open_database
 
-    with closing(Store(open_database(settings_of(args)))) as store:
+    with closing(Store(open_database(settings_of(args, writes=True)))) as store:
         with closing(Writer(store.engine)) as writer:
             chain = create(args.name, f"overlay:{args.url}?network={args.network}", SourceStore(writer))
             if store.blocks.newest(args.name) is not None and not store.is_partial(args.name):
@@ -65,14 +69,46 @@ async def _read(chain: Chain, store: Store, writer: Writer) -> None:
             follower = Follower(
                 chain, store, writer, lambda: progress(follower.progress.height or 0, follower.progress.tip or 0)
             )
-            await follower.open()
-            await catch_up(follower)
+            await _answered(chain, _opened(follower))
+            await _answered(chain, catch_up(follower))
         if (follower.progress.height or 0) < (follower.progress.tip or 0):
             raise SourceUnavailableError(
                 f"the overlay serves no blocks after {follower.progress.height or 0:,}; run this again to continue"
             )
     finally:
         await chain.close()
+
+
+async def _answered(chain: Chain, work: Coroutine[Any, Any, None]) -> None:
+    """Wait for work with a source. Raises SourceError, also after a minute without an answer."""
+    import asyncio
+
+    from indexer.errors import SourceUnavailableError
+
+    task = asyncio.create_task(work)
+    try:
+        while not task.done():
+            await asyncio.wait([task], timeout=LOOK_SECONDS)
+            if not task.done() and chain.silence >= SILENT_SECONDS:
+                raise SourceUnavailableError(f"{chain.name}: no answer for {SILENT_SECONDS:g} s; run this again later")
+        task.result()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _opened(follower: Follower) -> None:
+    """Open, again for a minute where the overlay refuses or fails. Raises SourceError."""
+    import asyncio
+
+    from indexer.errors import SourceUnavailableError
+
+    for failures in range(1, ATTEMPTS):
+        try:
+            return await follower.open()
+        except SourceUnavailableError:
+            await asyncio.sleep(BACKOFF.pause(failures))
+    return await follower.open()
 
 
 async def catch_up(follower: Follower) -> None:

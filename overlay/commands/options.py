@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indexer.settings import KEYS, Settings
+from indexer.settings import DATA, DEMO_DATA, KEYS, Settings
 from overlay.text.terminal import say_json
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     Commands = _SubParsersAction[ArgumentParser]
 
 _FLAGS = {
-    "data": ("FOLDER", "A2B_DATA: the folder of database and index [./a2b-data]"),
+    "data": ("FOLDER", "A2B_DATA: the folder of database and index [./a2b-data; of the packaged chain, ./a2b-demo]"),
     "database": ("URL", "A2B_DATABASE: sqlite:///PATH or postgresql+psycopg://user@host/name [in the data folder]"),
     "database_read": ("URL", "A2B_DATABASE_READ: a replica of that database to read from [none]"),
     "search": ("URL", "A2B_SEARCH: the index, native:PATH or whoosh:PATH [in the data folder]"),
-    "chains": ("NAME=URL...", "A2B_CHAINS: what to follow, separated by spaces [the packaged sample blocks]"),
+    "chains": ("NAME=URL...", "A2B_CHAINS: what to follow, separated by spaces [up: the packaged sample blocks]"),
     "from_height": (
         "HEIGHT",
         "A2B_FROM_HEIGHT: where a new database starts, or NAME=HEIGHT...; later: no state hash [where A2B can begin]",
@@ -36,6 +36,7 @@ _FLAGS = {
     "trusted_proxies": ("NETWORK...", "A2B_TRUSTED_PROXIES: proxies that may set X-Forwarded-For [none]"),
     "log": ("WORDS", "A2B_LOG: text or json, and requests for a line about each [json where there is no terminal]"),
     "fetch_resolve": ("HOST:PORT=IP:PORT...", "A2B_FETCH_RESOLVE: hosts that are fetched from elsewhere [none]"),
+    "fetch_ports": ("PORTS", "A2B_FETCH_PORTS: 443, to reach no MCP endpoint on another port [443 1024-65535]"),
     "fetch_ca_file": ("FILE", "A2B_FETCH_CA_FILE: more authorities that fetched hosts may be certified by [none]"),
     "ipfs_gateway": ("URL", "A2B_IPFS_GATEWAY: what ipfs:// cards are fetched through [none]"),
     "public_url": ("URL", "A2B_PUBLIC_URL: the base of absolute URLs in responses [that of the request]"),
@@ -44,7 +45,6 @@ _FLAGS = {
     "relay": ("on|off", "A2B_RELAY: be a relay of Motebit agents, with a ledger [off]"),
     "relay_address": ("TICKER:ADDRESS", "A2B_RELAY_ADDRESS: where deposits to that ledger are paid [none]"),
     "systems": ("NAMES", "A2B_SYSTEMS: systems to serve, or off [all]"),
-    "doors": ("NAMES", "A2B_DOORS: the former name of A2B_SYSTEMS, for protocols [all]"),
     "delegation_roots": ("PRINCIPAL...", "A2B_DELEGATION_ROOTS: issuers of accepted capability tokens [none]"),
     "gasp_peers": ("URL...", "A2B_GASP_PEERS: BSV overlays to pull outputs from [none]"),
     "submit_broadcast": ("on|off", "A2B_SUBMIT_BROADCAST: send submitted transactions to the node [off]"),
@@ -104,6 +104,13 @@ def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, as the HTTP API answers")
 
 
+def add_no_copy(parser: ArgumentParser) -> None:
+    """The option to migrate a database without a copy."""
+    parser.add_argument(
+        "--no-copy", action="store_true", help="migrate a SQLite database of version 0.2.0 without a copy of it"
+    )
+
+
 def print_answer(args: Namespace, answer: Any, show: Callable[[Any], None]) -> None:
     """Print an answer as JSON where that is requested, else by `show`."""
     if args.json:
@@ -112,7 +119,10 @@ def print_answer(args: Namespace, answer: Any, show: Callable[[Any], None]) -> N
         show(answer)
 
 
-def settings_of(args: Namespace) -> Settings:
-    """The settings of this process. Raises SettingsError."""
+def settings_of(args: Namespace, *, writes: bool = False, demo: bool = False) -> Settings:
+    """The settings of this process. Where no folder is named, commands that only read, or change what is there, use
+    that of configured chains if it exists, else that of the packaged chain. With `writes`, it is the former; with
+    `demo`, the packaged chain is used where none is configured. Raises SettingsError."""
     flags = {name: getattr(args, name, None) for name in KEYS}
-    return Settings.load(flags, os.environ, args.config)
+    data = DATA if writes or Path(DATA).exists() else DEMO_DATA
+    return Settings.load(flags, os.environ, args.config, data=data, demo=demo)

@@ -31,14 +31,14 @@ def rebuild(args: Namespace) -> int:
     """Rebuild beside the index that is in use, and then replace it."""
     if args.anchors:
         return _rebuild_anchors(args)
-    from overlay.api.systems import active
+    from overlay.api.systems import chosen
     from overlay.app.compilation import wait_until_compiled
     from overlay.app.memory import FreedMemory, limit_arenas, tune_garbage_collection
     from overlay.app.storage import index_write_errors, open_duplicates, open_index, open_store
     from overlay.projection.projector import IndexProjector
 
     settings = settings_of(args)
-    systems = tuple(member.name for member in active(settings))
+    systems = tuple(member.name for member in chosen(settings))
     limit_arenas()
     tune_garbage_collection()
     freed = FreedMemory()

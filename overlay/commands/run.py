@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 from indexer.masking import masked
 from indexer.settings import Settings
-from overlay.api.systems import chosen, warn_of_doors
+from overlay.api.systems import chosen
 from overlay.app import version
 from overlay.app.compilation import BLOCK_LOOPS, SEARCH_LOOPS, is_compiled
 from overlay.app.logs import count_warnings, set_up_logging
 from overlay.app.storage import make_data_folder
-from overlay.commands.options import UsageError, command, settings_of
+from overlay.commands.options import UsageError, add_no_copy, command, settings_of
 from overlay.text.terminal import is_terminal, say
 
 if TYPE_CHECKING:
@@ -44,30 +44,36 @@ MAX_WORKERS = 64
 
 def add(commands: Commands) -> None:
     """Add the three commands that run until a signal."""
-    command(
+    following = command(
         commands, "up", up, "Follow the configured chains and serve, in one process.",
         "data", "database", "search", "chains", "from_height", "host", "port", "metrics", "limits", "log",
         "trusted_proxies",
-        "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "change_blocks", "rates", "rates_every", "rates_max_age",
-        "public_url", "identity_key", "prices", "relay", "relay_address", "systems", "doors", "delegation_roots",
+        "fetch_resolve", "fetch_ports", "fetch_ca_file", "ipfs_gateway", "change_blocks", "rates", "rates_every",
+        "rates_max_age",
+        "public_url", "identity_key", "prices", "relay", "relay_address", "systems", "delegation_roots",
         "gasp_peers",
         "submit_broadcast", "price_currency", "meaning",
-        more="With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-data, on "
+        more="With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-demo, on "
         f"127.0.0.1:8080. To follow a node: {NODE}",
     )  # fmt: skip
+    following.add_argument(
+        "--no-demo", action="store_true", help="without configured chains, end with exit code 2: for services"
+    )
     indexing = command(
         commands, "index", index, "Follow the configured chains; serve nothing.",
-        "data", "database", "chains", "from_height", "metrics", "log", "fetch_resolve", "fetch_ca_file", "ipfs_gateway",
-        "rates", "rates_every", "rates_max_age", "systems", "gasp_peers", "submit_broadcast",
+        "data", "database", "chains", "from_height", "metrics", "log", "fetch_resolve", "fetch_ports", "fetch_ca_file",
+        "ipfs_gateway", "rates", "rates_every", "rates_max_age", "systems", "gasp_peers", "submit_broadcast",
     )  # fmt: skip
     indexing.add_argument(
         "--again", metavar="NAME", action="append", default=[],
         help="first forget what is stored of the blocks of this chain, and read all of them again (may be repeated)",
     )  # fmt: skip
+    for parser in (following, indexing):
+        add_no_copy(parser)
     parser = command(
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
         "data", "database", "database_read", "search", "host", "port", "metrics", "limits", "log", "trusted_proxies",
-        "change_blocks", "public_url", "identity_key", "prices", "relay", "relay_address", "systems", "doors",
+        "change_blocks", "public_url", "identity_key", "prices", "relay", "relay_address", "systems",
         "delegation_roots", "price_currency", "meaning",
     )  # fmt: skip
     parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes that serve [1]")
@@ -75,21 +81,24 @@ def add(commands: Commands) -> None:
 
 def up(args: Namespace) -> int:
     """Follow and serve."""
-    return _run(settings_of(args), follow=True, serve=True)
+    settings = settings_of(args, writes=True, demo=not args.no_demo)
+    _require_chains(settings)
+    return _run(settings, follow=True, serve=True, is_copied=not args.no_copy)
 
 
 def index(args: Namespace) -> int:
     """Follow only."""
-    settings, again = settings_of(args), frozenset(args.again)
+    settings, again = settings_of(args, writes=True), frozenset(args.again)
+    _require_chains(settings)
     names = {chain.name for chain in settings.chains}
     if unknown := sorted(again - names):
         raise UsageError(f"--again {unknown[0]!a}: the chains that are followed are {', '.join(sorted(names))}")
-    return _run(settings, follow=True, serve=False, again=again)
+    return _run(settings, follow=True, serve=False, again=again, is_copied=not args.no_copy)
 
 
 def serve(args: Namespace) -> int:
     """Serve only."""
-    settings = settings_of(args)
+    settings = settings_of(args, writes=True)
     if not 1 <= args.workers <= MAX_WORKERS:
         raise UsageError(f"--workers is {args.workers}, and must be from 1 to {MAX_WORKERS}")
     if args.workers > 1 and settings.port == 0:
@@ -97,8 +106,19 @@ def serve(args: Namespace) -> int:
     return _run(settings, follow=False, serve=True, workers=args.workers)
 
 
+def _require_chains(settings: Settings) -> None:
+    if not settings.chains:
+        raise UsageError(f"no chains are configured: {NODE}; only `a2b up` without --no-demo follows the packaged one")
+
+
 def _run(
-    settings: Settings, *, follow: bool, serve: bool, workers: int = 1, again: frozenset[str] = frozenset()
+    settings: Settings,
+    *,
+    follow: bool,
+    serve: bool,
+    workers: int = 1,
+    again: frozenset[str] = frozenset(),
+    is_copied: bool = True,
 ) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _exit)
@@ -108,7 +128,6 @@ def _run(
     sys.stdout.flush()
     as_json = "json" in settings.log or ("text" not in settings.log and not is_terminal())
     set_up_logging(as_json=as_json)
-    warn_of_doors(settings)
     from overlay.api.counters import Counters
     from overlay.app.workers import Workers, check_address_free
 
@@ -119,7 +138,7 @@ def _run(
     counters.take(group.number)
     count_warnings(counters)
     try:
-        _work(settings, group, counters, follow=follow, serve=serve, again=again)
+        _work(settings, group, counters, follow=follow, serve=serve, again=again, is_copied=is_copied)
     finally:
         group.stop()
     return 0
@@ -151,14 +170,21 @@ def _summary(settings: Settings, *, follow: bool, serve: bool) -> list[str]:
 
 
 def _work(
-    settings: Settings, group: Workers, counters: Counters, *, follow: bool, serve: bool, again: frozenset[str]
+    settings: Settings,
+    group: Workers,
+    counters: Counters,
+    *,
+    follow: bool,
+    serve: bool,
+    again: frozenset[str],
+    is_copied: bool,
 ) -> None:
     import asyncio
 
     from overlay.app.composition import build
     from overlay.app.runner import Runner
 
-    context = build(settings, follow=follow, serve=serve, counters=counters)
+    context = build(settings, follow=follow, serve=serve, counters=counters, is_copied=is_copied)
     for follower in context.followers:
         follower.again = follower.progress.name in again
     if group.is_first:

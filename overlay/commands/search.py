@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from indexer.settings import Settings
 from overlay.commands.options import add_json, add_url, ask, command, print_answer, settings_of
 from overlay.text.interval_words import per
+from overlay.text.rating_words import rating_words
 from overlay.text.safe_text import on_one_line, visible
 from overlay.text.terminal import say
 
@@ -234,8 +235,19 @@ def _local(settings: Settings, parameters: list[tuple[str, str]]) -> Any:
         hits = engine.search(question.query)
         if is_due(hits):
             hits = aged_hits(hits, _heights(settings), settings.change_blocks)
+        position = engine.position()
+        search_answer.check_index(hits, position, partial(_unread, engine, settings))
         hits, more = search_answer.extras(engine, question, hits)
-        return json.loads(b"".join(page(question, hits, engine.position(), {}, rates, more)))
+        return json.loads(b"".join(page(question, hits, position, {}, rates, more)))
+
+
+def _unread(engine: SearchIndex, settings: Settings) -> int:
+    """How many stored changes an index has not read."""
+    from overlay.app.storage import open_store
+    from overlay.projection.unread_changes import pending_changes
+
+    with closing(open_store(settings, create=False)) as store:
+        return pending_changes(store, engine)
 
 
 def _needs_rates(parameters: list[tuple[str, str]]) -> bool:
@@ -336,7 +348,8 @@ def _marked_card(item: Mapping[str, Any]) -> list[str]:
 def _type_and_status(item: Mapping[str, Any]) -> str:
     status = "" if item["status"] == "live" else f" [{item['status']}]"
     meaning = ", near in meaning" if "byMeaning" in item else ""
-    return f"  ({item['type']}){status}{_price(item.get('cheapest'))}{meaning}"
+    rating = f", {on_one_line(rating_words(item['rating']))}" if item.get("rating") else ""
+    return f"  ({item['type']}){status}{_price(item.get('cheapest'))}{rating}{meaning}"
 
 
 def _price(cheapest: Mapping[str, Any] | None) -> str:

@@ -44,8 +44,9 @@ class OutgoingTransaction(NamedTuple):
 def finish(
     args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[str, Any], id_: str, effect: TransactionEffect
 ) -> int:
-    """Sign a transaction, show it, and save and send it as requested. What is sent is saved and shown before; only JSON
-    is printed afterwards. `id_` is the listing that it changes, "" for none: then it is the first new one."""
+    """Sign a transaction, show it, and save and send it as requested. The review of its card is shown before it is
+    signed, and what is sent is saved and shown before; only JSON is printed afterwards. `id_` is the listing that it
+    changes, "" for none: then it is the first new one."""
     from overlay.publish import transactions
 
     if args.broadcast and args.out is None:
@@ -54,6 +55,8 @@ def finish(
         raise UsageError("--wait needs --broadcast")
     if args.broadcast:
         _check_target(args)  # before the file is there, which another run would not replace
+    if checked and not args.json:
+        show_review(checked)
     draft = transactions.sign(draft, key)
     listing = id_ or next((str(draft.tx.outpoint(vout)) for vout in effect.outputs), "")
     saved = OutgoingTransaction(draft.raw, draft.extended)
@@ -61,7 +64,7 @@ def finish(
     if args.out is not None:
         _save(args.out, saved)
     if not args.json:
-        _show(answer, checked)
+        _show(answer)
     if args.broadcast:
         send(args, saved, args.out)
     if not args.json:
@@ -151,9 +154,7 @@ def _answer(
     }  # fmt: skip
 
 
-def _show(answer: Mapping[str, Any], checked: Mapping[str, Any]) -> None:
-    if checked:
-        show_review(checked)
+def _show(answer: Mapping[str, Any]) -> None:
     say(f"transaction {answer['txid']}, {answer['bytes']:,} bytes")
     if answer["purpose"]:
         say(f"it {answer['purpose']}")

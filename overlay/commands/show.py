@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from indexer.settings import Settings
 from overlay.commands.options import add_json, add_url, ask, command, print_answer, settings_of
 from overlay.text.interval_words import in_words, per
+from overlay.text.rating_words import rating_words
 from overlay.text.safe_text import on_one_line
+from overlay.text.severity_words import severity_words
 from overlay.text.terminal import say
 from parsers.cards.intervals import interval_key
 
@@ -105,10 +107,14 @@ def _show(item: Mapping[str, Any]) -> None:
     for title, name in _ROWS:
         if item.get(name) not in (None, ""):
             say(f"  {title:<10}{on_one_line(item[name])}")
-    for title, line in _trust(item):
+    for title, line in trust_rows(item):
         say(f"  {title:<10}{on_one_line(line)}")
     if pending := item.get("pending"):
-        say(f"  {'pending':<10}{pending['outpoint'] or 'burned'}: {on_one_line(pending['summary'])}")
+        say(f"  {'pending':<10}{pending['outpoint'] or 'burned'}: an update waits to be mined; look before you pay")
+        say(f"  {'':<10}{on_one_line(in_words(pending['summary']))}")
+        for change in pending.get("changes", ()):
+            before, after = (on_one_line(in_words(change[name] or "none")) for name in ("from", "to"))
+            say(f"  {'':<10}{change['what']}: {before} -> {after}")
     for server in item.get("servers", ()):
         say(f"  {'server':<10}{server}")
     if item.get("command"):
@@ -122,11 +128,15 @@ def _show(item: Mapping[str, Any]) -> None:
         say(f"  {'warning':<10}{located(warning)}")
 
 
-def _trust(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What confirms a listing and its card: the domain, and the anchors on chain."""
+def trust_rows(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What confirms a listing and its card: the domain, the work that was paid for, and the anchors on chain."""
     if domain := item.get("domain"):
         when = f", checked at {domain['checkedAt']}" if domain["checkedAt"] else ""
         yield "domain", f"{domain['host']} ({'verified' if domain['verified'] else 'not verified'}{when})"
+        if failure := domain.get("lastFailure"):
+            yield "failed", f"a check at {failure['at']}: {failure['reason']}"
+    if rating := item.get("rating"):
+        yield "rating", rating_words(rating)
     if drift := item.get("drift"):
         yield "drifted", f"serves {drift['cardSha256']} since {drift['since']}"
     shown = item.get("anchors", ())
@@ -140,10 +150,11 @@ def _trust(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def located(reason: Mapping[str, Any]) -> str:
-    """The text of an error or a warning, after the JSON pointer to its subject; without a pointer it is about the whole
-    card."""
+    """The text of an error or a warning, after its severity and the JSON pointer to its subject; without a pointer it
+    is about the whole card."""
+    grade = f"{words} " if (words := severity_words(reason)) else ""
     pointer = f"{on_one_line(reason['pointer'])}: " if reason["pointer"] else ""
-    return f"{pointer}{on_one_line(in_words(reason['detail']))}"
+    return f"{grade}{pointer}{on_one_line(in_words(reason['detail']))}"
 
 
 def offer_line(offer: Mapping[str, Any]) -> str:

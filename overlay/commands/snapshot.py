@@ -72,7 +72,7 @@ def import_(args: Namespace) -> int:
     if not args.file.is_file():
         raise UsageError(f"{args.file} is not there, or not a regular file")
     with (
-        closing(Store(open_database(settings_of(args), importing=True))) as store,
+        closing(Store(open_database(settings_of(args, writes=True), importing=True))) as store,
         closing(Writer(store.engine)) as writer,
         progress_of("importing", "blocks") as progress,
     ):

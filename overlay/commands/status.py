@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any
 
+from indexer.model import EVM
 from indexer.settings import Settings
 from overlay.commands.options import add_json, add_url, ask, command, print_answer, settings_of
 from overlay.text.safe_text import on_one_line
@@ -48,7 +49,7 @@ def _local(settings: Settings, *, recompute: bool) -> dict[str, Any]:
         engine = None
         with suppress(MissingError):
             engine = opened.enter_context(closing(open_index(settings, create=False, for_search=False)))
-        service = StatusService(settings, store, engine, version())
+        service = StatusService(settings, store, engine, version(), shows_errors=True)
         for name in service.progress:
             if recompute:
                 service.recompute_state_hash(name)
@@ -69,9 +70,15 @@ def show_status(answer: Mapping[str, Any]) -> None:
             say(f"    block hash  {chain['hash']}")
         hashed = answer.get("stateHash", {}).get(chain["name"])
         if hashed:
-            why = "an update is undecided" if chain.get("complete", True) else "not everything was read; see the note"
-            digest = hashed["hash"] or f"not known: {why}"
+            digest = hashed["hash"] or f"not known: {_why_unknown(chain)}"
             say(f"    state hash  {digest} (block {hashed['height']:,})")
+            if pointers := hashed.get("pointers"):
+                say(f"    pointers    {pointers['hash']} ({pointers['count']:,})")
+        if chain.get("readTwice") is not None:
+            say(f"    read twice  up to block {chain['readTwice']:,}")
+        for name, word in (("followerSeenAt", "seen"), ("lastBlockAt", "last block")):
+            if chain.get(name):
+                say(f"    {word:<12}{on_one_line(chain[name])}")
         if chain.get("error"):
             say(f"    error       {on_one_line(chain['error'])}")
         if chain.get("note"):
@@ -82,8 +89,17 @@ def show_status(answer: Mapping[str, Any]) -> None:
             reached = "nothing yet" if source.get("height") is None else f"block {source['height']:,}"
             why = f": {on_one_line(source['error'])}" if source.get("error") else ""
             say(f"    source      {on_one_line(source['source'])}  {source['state']}, {reached}{why}")
+        if chain.get("sourcesDisagree"):
+            say(f"    disagree    {on_one_line(chain['sourcesDisagree'])}")
         for warning in chain.get("warnings", ()):
-            say(f"    warning     {on_one_line(warning)}")
+            if warning != chain.get("sourcesDisagree"):
+                say(f"    warning     {on_one_line(warning)}")
+    if answer.get("degraded"):
+        say(f"degraded: {on_one_line(', '.join(answer['degraded']))}")
+    failed = answer.get("failed") or {}
+    if failed.get("count"):
+        names = ", ".join(f"{on_one_line(item['id'], 80)} ({on_one_line(item['reason'])})" for item in failed["first"])
+        say(f"left out because they failed: {failed['count']:,}; {names}")
     say("listings: " + ", ".join(f"{count:,} {word}" for word, count in answer["listings"].items()))
     if pointers := [f"{count:,} {word}" for word, count in answer.get("pointers", {}).items() if count]:
         say(f"pointed at: {', '.join(pointers)}")
@@ -96,17 +112,27 @@ def show_status(answer: Mapping[str, Any]) -> None:
     index = answer.get("index")
     if index:
         backlog = f", {index['behind']:,} changes behind" if index["behind"] else ""
-        renewal = index.get("renewal")
-        rebuilding = f", rebuilding: {renewal['done']:,} of {renewal['of']:,} registrations" if renewal else ""
+        progress = index.get("rebuilding")
+        rebuilding = f", rebuilding: {progress['done']:,} of {progress['of']:,} registrations" if progress else ""
+        outdated = (
+            ", of another release or other systems: rebuilt when a server starts" if index.get("outdated") else ""
+        )
         compiling = ", being compiled: searches are refused until then" if index.get("compiling") else ""
         meaning = ", with meaning" if index.get("meaning") else ""
-        say(f"index: {index['engine']}{meaning}, change {index['seq']:,}{backlog}{rebuilding}{compiling}")
+        say(f"index: {index['engine']}{meaning}, change {index['seq']:,}{backlog}{outdated}{rebuilding}{compiling}")
         if index.get("damage"):
             say(f"    damaged, and to be rebuilt: {on_one_line(index['damage'])}")
         if index.get("error"):
             say(f"    not written now: {on_one_line(index['error'])}")
     else:
         say("index: none")
+
+
+def _why_unknown(chain: Mapping[str, Any]) -> str:
+    """Why a chain has no state hash."""
+    if not chain.get("complete", True):
+        return "not everything was read; see the note"
+    return "no block was read twice yet" if chain["chain"].startswith(EVM) else "an update is undecided"
 
 
 def _rates(rates: Mapping[str, Any] | None) -> Iterator[str]:
@@ -119,3 +145,6 @@ def _rates(rates: Mapping[str, Any] | None) -> Iterator[str]:
         age = "no quote accepted yet" if feed["age"] is None else f"{feed['age']:,} s old"
         why = f": {on_one_line(feed['error'])}" if feed.get("error") else ""
         yield f"    feed        {on_one_line(feed['base'])} {on_one_line(feed['source'])}  {age}{why}"
+        for refused in feed.get("refused", ()):
+            names = on_one_line(", ".join(refused["currencies"]))
+            yield f"        not counted: {names}: {on_one_line(refused['detail'])}"

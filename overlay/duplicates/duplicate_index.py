@@ -16,6 +16,7 @@ from struct import Struct, pack, unpack
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING
 
+from indexer.opened_path import OpenedPath
 from overlay.duplicates.duplicate_status import DuplicateStatus
 from overlay.duplicates.text_key_groups import KeyedListing, TextKeyGroups
 from overlay.duplicates.text_key_table import PLACE_BYTES
@@ -25,7 +26,7 @@ from overlay.search.facts import LISTED
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-FILE = "duplicates-5.db"
+FILE = "duplicates-6.db"
 """The file name; it changes with the layout."""
 
 AT_ONCE = 2_000
@@ -37,15 +38,18 @@ _SENIORITY = Struct(f"<H{PLACE_BYTES}s")  # `text_key_table.SENIORITY`
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS listings (
-  number INTEGER PRIMARY KEY, id TEXT, chain TEXT, registration TEXT, owner TEXT, rank INTEGER, kinds TEXT, keys BLOB,
-  places BLOB, head INTEGER);
+  number INTEGER PRIMARY KEY, id TEXT, chain TEXT, registration TEXT, owner TEXT, rank INTEGER, destination INTEGER,
+  host INTEGER, kinds TEXT, keys BLOB, places BLOB, head INTEGER);
 CREATE INDEX IF NOT EXISTS listings_by_registration ON listings (registration);
 CREATE TABLE IF NOT EXISTS waiting (registration TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS failed (registration TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS cursors (epoch TEXT, seq INTEGER);
 """
-_LISTINGS = "SELECT number, id, chain, registration, owner, rank, kinds, keys, places FROM listings WHERE"
+_LISTINGS = (
+    "SELECT number, id, chain, registration, owner, rank, destination, host, kinds, keys, places FROM listings WHERE"
+)
 _BY_NUMBER, _BY_REGISTRATION = f"{_LISTINGS} number = ?", f"{_LISTINGS} registration = ?"
-_PUT = "INSERT OR REPLACE INTO listings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_PUT = "INSERT OR REPLACE INTO listings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _WAIT_FOR = "INSERT OR IGNORE INTO waiting SELECT registration FROM listings WHERE number = ?"
 
 
@@ -62,9 +66,8 @@ class DuplicateIndex:
         self._lock = threading.Lock()
         self._groups: TextKeyGroups | None = None
         self._version = 0
+        self._file: OpenedPath | None = None
         with self._checked():
-            if folder:
-                Path(folder).mkdir(parents=True, exist_ok=True)
             self._db = self._opened()
         for path in Path(folder).glob("duplicates-*.db*") if folder else ():
             if not path.name.startswith(FILE):
@@ -72,6 +75,8 @@ class DuplicateIndex:
                     path.unlink()
 
     def _opened(self) -> sqlite3.Connection:
+        if self._path:
+            Path(self._path).parent.mkdir(parents=True, exist_ok=True)
         db = sqlite3.connect(self._path, timeout=_WAIT, isolation_level=None, check_same_thread=False)
         # a temporary file is of no use after an error
         mode = "synchronous = NORMAL" if self._path else "journal_mode = OFF"
@@ -82,6 +87,7 @@ class DuplicateIndex:
             if not _is_damage(error):
                 raise
             return self._replaced()
+        self._file = OpenedPath(Path(self._path)) if self._path else None
         return db
 
     def _replaced(self) -> sqlite3.Connection:
@@ -98,6 +104,9 @@ class DuplicateIndex:
     def _checked(self) -> Iterator[None]:
         try:
             with self._lock:
+                if self._file is not None and not self._file.is_there():
+                    self._db.close()  # SQLite writes nothing to a file that was removed
+                    self._db, self._groups = self._opened(), None
                 yield
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             kind = BusyError if "locked" in str(error) else EngineError
@@ -139,7 +148,7 @@ class DuplicateIndex:
     def clear(self) -> None:
         """Remove everything."""
         with self._transaction("IMMEDIATE") as db:
-            for table in ("listings", "waiting", "cursors"):
+            for table in ("listings", "waiting", "failed", "cursors"):
                 db.execute(f"DELETE FROM {table}")  # noqa: S608  names of our own
             self._groups = None
 
@@ -187,6 +196,22 @@ class DuplicateIndex:
         with self._transaction("IMMEDIATE") as db:
             _dequeue(db, registrations)
 
+    def failed(self) -> dict[str, str]:
+        """The registrations that are not in the index because they failed, with the reasons."""
+        with self._transaction() as db:
+            return dict(db.execute("SELECT registration, reason FROM failed ORDER BY registration").fetchall())
+
+    def fail(self, registration: str, reason: str) -> None:
+        """Note that a registration failed; it has no text keys and waits for nothing."""
+        with self._transaction("IMMEDIATE") as db:
+            db.execute("INSERT OR REPLACE INTO failed VALUES (?, ?)", (registration, reason))
+            _dequeue(db, [registration])
+
+    def forget_failed(self, registrations: Iterable[str]) -> None:
+        """Note that registrations that failed before are in the index, or gone."""
+        with self._transaction("IMMEDIATE") as db:
+            db.executemany("DELETE FROM failed WHERE registration = ?", [(id_,) for id_ in registrations])
+
     def statuses(self, registrations: Iterable[str]) -> dict[tuple[str, str], DuplicateStatus]:
         """The duplicate status of the listings of registrations, by id and chain."""
         with self._transaction() as db:
@@ -219,13 +244,13 @@ def _is_damage(error: BaseException) -> bool:
 def _listings(db: sqlite3.Connection, query: str, values: Iterable[str | int]) -> Iterator[KeyedListing]:
     with _consistent():
         for value in values:
-            for number, id_, on, registration, owner, rank, kinds, keys, seniorities in db.execute(query, (value,)):
+            for number, *members, kinds, keys, seniorities in db.execute(query, (value,)):
                 tail, entries = pack(">I", number), list[bytes]()
                 for count, identity in _SENIORITY.iter_unpack(seniorities):
                     entries += [identity + tail] * count
                 names, numbers = kinds.split("\n") if kinds else (), unpack(f"<{len(entries)}q", keys)
                 text_keys = tuple(zip(names, numbers, entries, strict=True))
-                yield KeyedListing(number, id_, on, registration, owner, rank, text_keys)
+                yield KeyedListing._make((number, *members, text_keys))
 
 
 def _stored(row: KeyedListing) -> tuple[int | str | bytes, ...]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overlay.duplicates.text_keys import ADDRESS, NAME, URL, Key
+from overlay.duplicates.text_keys import ADDRESS, NAME, SIMILAR, URL, Key
 from overlay.listings import lookup
+from overlay.listings.item_json import warning_json
 from overlay.text.compact_json import decode, encode
 from parsers.reasons import Reason
 
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
     from overlay.listings.repository import ListingRepository
     from overlay.search.document import Document
 
-WARNED = {NAME: ("same-name", "/name"), URL: ("same-url", "/url"), ADDRESS: ("same-address", "")}
+WARNED = {
+    NAME: ("same-name", "/name"),
+    URL: ("same-url", "/url"),
+    ADDRESS: ("same-address", ""),
+    SIMILAR: ("same-text", ""),
+}
+"""The code and the pointer of the warning that another listing had a text key before, by its kind."""
+
 _WARNINGS = frozenset(code for code, _ in WARNED.values())
 
 
@@ -39,9 +47,9 @@ _NOTHING = DuplicateStatus()
 def brings_nothing(kind: str, mine: Set[Key], other: Set[Key]) -> bool:
     """Whether a listing needs no warning that one of the same owner has its text key of a kind, by the text keys of
     both. Anyone can register for the address of another: that must not add a pay-to address unnoticed, nor a URL or a
-    command under a name that is listed."""
+    command under a name or with a text that is listed."""
     new, stated = ({held for held, _ in keys} for keys in (mine - other, mine))
-    return ADDRESS not in new and (kind != NAME or URL in stated - new)
+    return ADDRESS not in new and (kind not in (NAME, SIMILAR) or URL in stated - new)
 
 
 def earlier_reason(kind: str, id_: str, *, same_owner: bool) -> Reason:
@@ -51,8 +59,7 @@ def earlier_reason(kind: str, id_: str, *, same_owner: bool) -> Reason:
 
 
 def _warning(kind: str, id_: str, same_owner: bool) -> dict[str, str]:
-    reason = earlier_reason(kind, id_, same_owner=same_owner)
-    return {"code": reason.code, "pointer": reason.pointer, "detail": reason.sentence}
+    return warning_json(earlier_reason(kind, id_, same_owner=same_owner))
 
 
 def document_with_status(document: Document, statuses: Mapping[tuple[str, str], DuplicateStatus]) -> Document:

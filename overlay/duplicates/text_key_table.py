@@ -22,8 +22,10 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Refs: TypeAlias = npt.NDArray[np.uint32]
 Entries: TypeAlias = npt.NDArray[np.void]
 
-PLACE_BYTES = 37
-ENTRY = np.dtype("V41")
+PLACE_BYTES, AGE_BYTES = 45, 20
+"""Of a position in the order of seniority, and of its end, the age of the registration."""
+
+ENTRY = np.dtype("V49")
 """An entry: its position in the order of seniority (`Since.ordering`), and the number of the listing, big-endian."""
 
 SENIORITY = np.dtype([("keys", "<u2"), ("place", f"V{PLACE_BYTES}")])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from overlay.duplicates.minhash import bands
@@ -18,9 +18,10 @@ from parsers.pointers.locator import url_host
 if TYPE_CHECKING:
     from overlay.listings.listing import Listing, Shown
 
-TEXT, CLUSTER, NAME, URL, ADDRESS = "text", "cluster", "name", "url", "address"
+TEXT, CLUSTER, SIMILAR, NAME, URL, ADDRESS = "text", "cluster", "similar", "name", "url", "address"
 """Kinds of text keys. Listings with the same `TEXT` meet the same filters on the content of cards; those that share a
-`CLUSTER` have near-identical texts."""
+`CLUSTER` have near-identical texts, too. Those that share a `SIMILAR` have near-identical texts and the same name but
+for words with digits, whatever their prices, tags and skills."""
 
 MOST_ADDRESSES = 16
 """Addresses of a card that are compared with those of other listings."""
@@ -32,16 +33,13 @@ Key = tuple[str, int]
 
 def unconfirmed(chain: str) -> Since:
     """The `Since` of an unconfirmed text key."""
-    return Since(UNCONFIRMED, chain, UNCONFIRMED, 0)
+    return Since(UNCONFIRMED, chain, UNCONFIRMED, UNCONFIRMED, 0)
 
 
 class _Past(NamedTuple):
-    """The text keys of a listing; those with which its seniority began, and when; its card, and since when that
-    has the same wording."""
+    """The text keys of a listing; its card, and since when that has the same wording."""
 
     text_keys: dict[Key, Since]
-    text: frozenset[Key]
-    text_since: Since
     card: AgentCard | McpServer
     wording_since: Since
 
@@ -49,34 +47,42 @@ class _Past(NamedTuple):
 class TextKeyHistory:
     """The history of the text keys of a registration, computed from its revisions, oldest first.
 
-    A text key that is dropped and used again gets a new date. A text keeps its seniority through updates near-identical
-    to the text with which the seniority began, so that a series of small edits cannot carry it to another text.
+    A text key that is dropped and used again has its first date: a copy that is made in between is younger. A text has
+    the date of the first one that it is near-identical to, whatever prices, tags and skills were; it does not date
+    others, so that a series of small edits cannot carry a date to another text.
     """
 
     def __init__(self) -> None:
         self._past: dict[str, _Past] = {}
+        self._first: dict[Key, Since] = {}
 
     def add(self, listings: Iterable[Listing], since: Since) -> None:
         """Add a revision: the listings of the registration since then."""
-        self._past = {listing.id: _after(self._past.get(listing.id), listing, since) for listing in listings}
+        self._past = {listing.id: self._after(self._past.get(listing.id), listing, since) for listing in listings}
 
     def fingerprint(self, listing: Listing) -> Fingerprint:
         """The present fingerprint of one of its listings."""
         past = self._past.get(listing.id)
         text_keys = [TextKey(*key, since) for key, since in past.text_keys.items()] if past else ()
-        since = past.wording_since if past else None
-        return Fingerprint(tuple(text_keys), rank(listing), listing.state.owner or "", since)
+        return Fingerprint(
+            tuple(text_keys), rank(listing), listing.state.owner or "", past.wording_since if past else None,
+            destination(listing), digest(host) if (host := url_host(listing.card.url)) else 0,
+        )  # fmt: skip
 
-
-def _after(before: _Past | None, listing: Listing, since: Since) -> _Past:
-    """The text keys of a listing after a revision."""
-    keys, others, card = frozenset(text_keys(listing)), other_keys(listing.card), listing.card
-    if before is None:
-        return _Past(dict.fromkeys([*sorted(keys), *others], since), keys, since, card, since)
-    text, text_since = (before.text, before.text_since) if before.text & keys else (keys, since)
-    dated = dict.fromkeys(sorted(keys), text_since) | {key: before.text_keys.get(key, since) for key in others}
-    is_same = before.card is card or wording(before.card) == wording(card)
-    return _Past(dated, text, text_since, card, before.wording_since if is_same else since)
+    def _after(self, before: _Past | None, listing: Listing, since: Since) -> _Past:
+        """The text keys of a listing after a revision."""
+        keys, card = sorted(set(text_keys(listing))), listing.card
+        similar = [key for key in keys if key[0] == SIMILAR]
+        earlier = [self._first[key] for key in similar if key in self._first]
+        text_since = min(earlier, default=since)
+        if not earlier:
+            self._first |= dict.fromkeys(similar, since)
+        # which of two similar texts has a warning depends on the name: a text may be copied before it is confirmed
+        name_since = self._first.setdefault(plain_name_key(listing), since)
+        dated = {key: name_since if key[0] == SIMILAR else text_since for key in keys}
+        dated |= {key: self._first.setdefault(key, since) for key in other_keys(card)}
+        is_same = before is not None and (before.card is card or wording(before.card) == wording(card))
+        return _Past(dated, card, before.wording_since if before is not None and is_same else since)
 
 
 def rank(subject: Listing) -> int:
@@ -90,24 +96,44 @@ def rank(subject: Listing) -> int:
 
 
 def text_keys(subject: Listing) -> Iterator[Key]:
-    """The keys that texts are compared by. Listings that share a key have the same words in their names and meet the
-    same filters on cards, so that the shown one is found whenever the hidden ones would be."""
+    """The keys that texts are compared by. Listings that share a `TEXT` or a `CLUSTER` have the same words in their
+    names and meet the same filters on cards, so that the shown one is found whenever the hidden ones would be."""
     card, kind = subject.card, subject.state.kind.value
     words, hashes = subject.analysed.plain_words()
-    # entries of a registry differ in their names only, and every listing must be found by its name
-    name = sorted(subject.analysed.plain_name()) or card.name
-    skills = sorted((skill.id, sorted(skill.tags)) for skill in card.skills)
-    offers = list(map(_FILTERED, card.offers))
-    like = repr((name, kind, sorted(card.tags), skills, offers))
     if clusters := bands(hashes):
-        filtered = digest(like)
+        _, named = plain_name_key(subject)
+        skills = sorted((skill.id, sorted(skill.tags)) for skill in card.skills)
+        filtered = digest(repr((named, sorted(card.tags), skills, list(map(_FILTERED, card.offers)))))
         yield TEXT, digest(str(filtered), *sorted(words))
-        head = b"%d " % filtered
-        yield from ((CLUSTER, _number(b"%b%d %b" % (head, number, band))) for number, band in enumerate(clusters))
+        for key, head in ((CLUSTER, filtered), (SIMILAR, named)):
+            yield from (
+                (key, _number(b"%b %d %d %b" % (key.encode(), head, number, band)))
+                for number, band in enumerate(clusters)
+            )
     else:
         key = card.key if isinstance(card, McpServer) else ""
         same = digest(subject.state.card.hex(), kind, key, card.name)
-        yield from ((TEXT, same), (CLUSTER, same))
+        yield from ((TEXT, same), (CLUSTER, same), (SIMILAR, digest(SIMILAR, str(same))))
+
+
+def plain_name_key(subject: Listing) -> Key:
+    """The key of the words of a name without those that contain a digit; of a name without others, the name."""
+    # entries of a registry differ in their names only, and every listing must be found by its name
+    name = sorted(subject.analysed.plain_name()) or subject.card.name
+    return "plain name", digest(repr((name, subject.state.kind.value)))
+
+
+def destination(subject: Listing) -> int:
+    """The digest of where a listing leads: host, URLs, pay-to addresses, and what a tool runs."""
+    card = subject.card
+    leads = (card.command, card.args) if isinstance(card, McpServer) else sorted(map(_interface, card.interfaces))
+    addresses = sorted({same_address(offer.address) for offer in card.offers})
+    return digest(repr((subject.host, same_url(card.url) or card.url, leads, addresses)))
+
+
+def _interface(interface: Mapping[str, Any]) -> str:
+    url = str(interface.get("url", ""))
+    return same_url(url) or url
 
 
 def other_keys(card: Shown) -> Iterator[Key]:

@@ -7,7 +7,7 @@ the order by relevance is that of `overlay.search.rerank` in each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
@@ -34,11 +34,22 @@ class UnavailableError(EngineError):
     """The index is on another machine that does not respond; retry later."""
 
 
-class CompilingError(UnavailableError):
-    """Kernels that every search needs are being compiled, once per data folder; retry in some seconds."""
+class NotReadyError(UnavailableError):
+    """Nothing is searched until work in progress is complete, which the message names; retry in some seconds."""
+
+
+class CompilingError(NotReadyError):
+    """Kernels that every search needs are being compiled, once per data folder."""
 
     def __init__(self) -> None:
         super().__init__("the search is being compiled, once per data folder; try again in a few seconds")
+
+
+class OutdatedIndexError(NotReadyError):
+    """The items of the index have other members than those of this program."""
+
+    def __init__(self) -> None:
+        super().__init__("the index is of another release, and is rebuilt when a server starts; try again in a while")
 
 
 class UnknownEngineError(EngineError):
@@ -52,6 +63,15 @@ class IndexPosition(NamedTuple):
     seq: int
 
 
+class IndexContent(NamedTuple):
+    """What the documents of an index were made by: a digest of the schema of items, the version of the projection, and
+    the names of the systems that add to items. That of earlier releases, which stored none, has the defaults."""
+
+    items: str = ""
+    projection: int = 0
+    systems: tuple[str, ...] = ()
+
+
 class Progress(NamedTuple):
     """The progress of a rebuild: registrations written, of how many."""
 
@@ -59,9 +79,13 @@ class Progress(NamedTuple):
     of: int
 
 
+EARLIER = IndexContent()
+"""That of an index of a release before it was stored."""
+
+
 def is_further(left: IndexPosition | None, right: IndexPosition | None) -> bool:
-    """Whether the left one has read more of the same epoch than the right one."""
-    return left is not None and right is not None and left.epoch == right.epoch and left.seq > right.seq
+    """Whether the left one has read more of one database than the right one."""
+    return left is not None and right is not None and left.seq > right.seq
 
 
 class Engine(Protocol):
@@ -79,11 +103,19 @@ class Engine(Protocol):
         """The faults of the files of the index, until it is rebuilt; "" without any. Searches use the intact files."""
         ...
 
+    def content(self) -> IndexContent | None:
+        """What the documents of this index were made by; None before the first commit."""
+        ...
+
     def write(
-        self, registrations: Sequence[str] | None, documents: Iterable[Document], position: IndexPosition | None
+        self,
+        registrations: Sequence[str] | None,
+        documents: Iterable[Document],
+        position: IndexPosition | None,
+        content: IndexContent = EARLIER,
     ) -> None:
-        """Remove all documents of `registrations` (None: of all), add `documents`, and store `position`, in one durable
-        commit, which searches see when it returns. Raises BusyError, EngineError."""
+        """Remove all documents of `registrations` (None: of all), add `documents`, and store `position` and `content`,
+        in one durable commit, which searches see when it returns. Raises BusyError, EngineError."""
         ...
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
@@ -114,6 +146,10 @@ class Versions(Protocol):
 
     def live(self) -> Any:
         """The live version; it may not exist yet."""
+        ...
+
+    def watch(self, version: Any) -> Callable[[], bool]:
+        """Whether a version that was opened is there still, in files. Raises OSError."""
         ...
 
     def writing(self, version: Any) -> AbstractContextManager[None]:
@@ -170,7 +206,7 @@ ENGINES = {
 }
 """The module of each scheme of `A2B_SEARCH`."""
 
-NATIVE_LAYOUT = "native-2"
+NATIVE_LAYOUT = "native-3"
 """The folder of the default engine's files of this format."""
 
 IN_FILES = frozenset(("native", "whoosh"))

@@ -18,7 +18,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
@@ -26,6 +26,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from indexer.durable_files import flush, new_file, write
+from indexer.opened_path import OpenedPath
 from overlay.engines import BusyError, Progress
 from overlay.engines.change_counter import ChangeCounter
 
@@ -66,6 +67,10 @@ class IndexVersions:
         if self._stamp is None or self._stamp.value() != seen.stamp or monotonic() >= seen.until:
             return self._look()
         return seen.live
+
+    def watch(self, folder: Path) -> Callable[[], bool]:
+        """Whether a folder that was opened is there still."""
+        return OpenedPath(folder).is_there
 
     def _look(self) -> Path:
         """The live version by the current pointer."""
@@ -161,7 +166,7 @@ class IndexVersions:
         """Remove versions that a killed process left, unless a rebuild is in progress; log folders of other layouts,
         which another release may still need."""
         layout = self._name.rpartition("-")[0]
-        for folder in sorted((*self._root.glob(f"{layout}-*"), *self._root.glob("tantivy-*"))):
+        for folder in sorted(self._root.glob(f"{layout}-*")):
             if folder.is_dir() and folder.name.partition(".")[0] != self._name:
                 log.info(
                     "%s is an index of another release, which this one cannot read: remove it if no other release runs",

@@ -11,12 +11,13 @@ from overlay.listings.listing import Shown
 from parsers import cards
 from parsers.cards import Kind, ToolConfig, strict_json
 from parsers.cards.fields import Fields
-from parsers.cards.offers import LEFT_OUT, PRICE_KEYS, Offer, read_offers
+from parsers.cards.offers import LEFT_OUT, PRICE_KEYS, Offer, price_lists, read_offers
+from parsers.cards.payees import is_payable
+from parsers.cards.strict_json import step
 from parsers.errors import CardError
 from parsers.reasons import Reason
 
 _OF_A_CARD = frozenset({"skills", "url", "supportedInterfaces", "mcpServers"})
-_LEAVES_OUT = LEFT_OUT | {"wrong-type"}
 _PRICES = re.compile(r"(?<!\A/mcpServers)/x-payment(-config)?(/[0-9]+)?\Z")
 """The pointer of a price or of prices, which is not that of a server of this name."""
 
@@ -44,13 +45,18 @@ def check(
     examined = cards.examine(body, None if kind is None else Kind(kind))
     left_out = tuple(filter(_leaves_out_a_price, examined.warnings))
     warnings = tuple(reason for reason in examined.warnings if reason not in left_out)
-    preview, of_others = _preview(examined.card, earlier) if examined.card else (None, [])
+    preview, of_others = _preview(examined.card, body, earlier) if examined.card else (None, [])
     return _answer((*examined.errors, *left_out), (*warnings, *of_others), preview)
 
 
 def _leaves_out_a_price(reason: Reason) -> bool:
     is_price = _PRICES.search(reason.pointer) is not None
-    return reason.code in LEFT_OUT or (reason.code == "wrong-type" and is_price)
+    return _leaves_out(reason) or (reason.code == "wrong-type" and is_price)
+
+
+def _leaves_out(reason: Reason) -> bool:
+    """Whether a price is left out because of a member. One in a currency that is not a ticker is not indexed."""
+    return reason.code in LEFT_OUT or (reason.code == "not-indexed" and reason.pointer.endswith("/currency"))
 
 
 def _is_price_list(value: Any) -> bool:
@@ -75,10 +81,12 @@ def _prices(value: Any, repeated: tuple[Reason, ...], size: int) -> dict[str, An
         for reason in fields.finish()
         if reason.code != "offer-skill"
     ]
-    errors = tuple(reason for reason in reasons if reason.code in _LEAVES_OUT)
+    errors = tuple(reason for reason in reasons if _leaves_out(reason) or reason.code == "wrong-type")
     if not offers and not errors:
         errors = (Reason("missing", "a price"),)
-    warnings = tuple(reason for reason in reasons if reason.code not in _LEAVES_OUT)
+    warnings = tuple(reason for reason in reasons if reason not in errors)
+    unpayable = (reason._replace(pointer=reason.pointer.removeprefix(prefix)) for reason in _unpayable(offers, value))
+    warnings = (*warnings, *unpayable)
     return _answer(errors, warnings, None if errors else _offers(offers))
 
 
@@ -86,13 +94,36 @@ def _offers(offers: tuple[Offer, ...]) -> dict[str, Any]:
     return {"type": "prices", "offers": [offer_json(offer) for offer in offers], "cheapest": cheapest_json(offers)}
 
 
-def _preview(card: cards.Card, earlier: Callable[[Shown], Sequence[Reason]]) -> tuple[dict[str, Any], list[Reason]]:
-    """The result card, with the members that the item would have, and its warnings by what other listings have."""
+def _unpayable(offers: Sequence[Offer], value: Any, key: str | None = None) -> list[Reason]:
+    """Warnings of prices that nobody can pay, in a card, or in the entry of a config with this key, where that has its
+    own."""
+    servers = value.get("mcpServers")
+    entry = servers.get(key) if isinstance(servers, dict) else None
+    lists = [
+        *(price_lists(entry, step("/mcpServers", key or "")) if isinstance(entry, dict) else ()),
+        *price_lists(value, ""),
+    ]
+    pointer, prices = lists[0] if lists else ("", None)
+    return [
+        Reason("unpayable", offer.address or "there is none", pointer + f"/{offer.number}" * isinstance(prices, list))
+        for offer in offers
+        if not is_payable(offer)
+    ]
+
+
+def _preview(
+    card: cards.Card, body: bytes, earlier: Callable[[Shown], Sequence[Reason]]
+) -> tuple[dict[str, Any], list[Reason]]:
+    """The result card, with the members that the item would have, and its warnings by what other listings have, and of
+    prices that nobody can pay."""
     listed: list[Shown] = list(card.servers) if isinstance(card, ToolConfig) else [card]
-    of_others = [list(earlier(server)) for server in listed]
+    value = strict_json.loads(body)[0]
+    of_others = [
+        [*earlier(server), *_unpayable(server.offers, value, getattr(server, "key", None))] for server in listed
+    ]
     shown = [_preview_item(server, reasons) for server, reasons in zip(listed, of_others, strict=True)]
     preview = {"type": "tool", "servers": shown} if len(shown) > 1 else shown[0]
-    return preview, [reason for reasons in of_others for reason in reasons]
+    return preview, list(dict.fromkeys(reason for reasons in of_others for reason in reasons))
 
 
 def _preview_item(card: Shown, of_others: Sequence[Reason]) -> dict[str, Any]:
@@ -103,7 +134,7 @@ def _preview_item(card: Shown, of_others: Sequence[Reason]) -> dict[str, Any]:
 def _answer(errors: tuple[Reason, ...], warnings: tuple[Reason, ...], preview: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "ok": not errors,
-        "errors": [warning_json(reason) for reason in errors],
+        "errors": [{"code": error.code, "pointer": error.pointer, "detail": error.explanation} for error in errors],
         "warnings": [warning_json(reason) for reason in warnings],
         "preview": preview,
     }

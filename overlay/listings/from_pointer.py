@@ -107,12 +107,10 @@ def card_periods(pointers: PointerListing) -> list[tuple[bytes, Since]]:
             anchors.append(anchor)
         if anchor == resolution.anchor:
             break
-    born = _first(resolution).position
+    first = _first(resolution)
 
     def since(anchor: Anchor, time: int) -> Since:
-        return Since(
-            time, anchor.chain, anchor.height, born if anchor.chain == resolution.anchor.chain else anchor.position
-        )
+        return Since(time, anchor.chain, anchor.height, first.time, first.position)
 
     periods = [(anchor.digest or b"", since(anchor, anchor.time)) for anchor in anchors[-MAX_PERIODS:]]
     if resolution.anchor.digest is None:

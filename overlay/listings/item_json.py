@@ -12,16 +12,19 @@ from overlay.answers.items import (
     CardSigner,
     CardWarning,
     CheapestOffer,
+    DomainFailure,
     Item,
     ItemAnchor,
+    ItemChange,
     ItemDomain,
     ItemOffer,
     ItemSkill,
+    PendingUpdate,
     ServerList,
     StoredItem,
 )
 from overlay.answers.record import Amount, as_json, encode
-from overlay.listings import from_pointer, recent_changes
+from overlay.listings import from_pointer, pending_changes, recent_changes
 from overlay.listings.listing import Listing, Shown
 from overlay.text.compact_json import decode
 from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
@@ -29,7 +32,7 @@ from parsers.cards import AgentCard, McpServer, Skill, offer_filter, summary
 from parsers.cards.intervals import per_day
 from parsers.cards.offer_filter import OfferFilter, PriceEntry
 from parsers.cards.offers import Offer
-from parsers.reasons import Reason
+from parsers.reasons import Reason, severity
 
 _NAMES = {field.name: field.encode_name for field in fields(Item)}
 
@@ -57,7 +60,8 @@ def registration_json(listings: Sequence[Listing]) -> dict[str, Any]:
         return listing_json(first) | {"cheapest": cheapest_json(first.card.offers)}
     more = {name: value for name, value in first.members_of_systems.items() if name in ServerList.__struct_fields__}
     servers = ServerList(
-        **_head(first), **more, id=first.state.id, servers=tuple(listing.id for listing in listings),
+        **_head(first) | {"pending": pending_update(listings)}, **more, id=first.state.id,
+        servers=tuple(listing.id for listing in listings),
         warnings=tuple(map(card_warning, first.all_warnings)),
     )  # fmt: skip
     answer: dict[str, Any] = decode(recent_changes.prefixed(encode(servers), _changes(first)))
@@ -75,8 +79,8 @@ def _head(listing: Listing) -> dict[str, Any]:
     """The members of `ListingHead` but the id."""
     state = listing.state
     height = state.updated_height if listing.confirmed else None
-    signature, pointers, pending = listing.signature, listing.pointers, listing.pending
-    members = {
+    signature, pointers = listing.signature, listing.pointers
+    members: dict[str, Any] = {
         "type": state.kind.value,
         "status": listing.status,
         "domain": item_domain(listing),
@@ -98,7 +102,7 @@ def _head(listing: Listing) -> dict[str, Any]:
         "signed": CardSigner(by=signature.by, covers_pricing=signature.covers_pricing, kid=signature.kid,
                              form=signature.form) if signature is not None and signature.by else None,
         "owner_checked_at": timestamp(listing.owner_checked),
-        "pending": {"outpoint": pending.outpoint, "summary": pending.summary} if pending is not None else None,
+        "pending": pending_update([listing]),
     }  # fmt: skip
     if pointers is None or pointers.resolution is None:
         return members
@@ -108,21 +112,42 @@ def _head(listing: Listing) -> dict[str, Any]:
     return members
 
 
+def pending_update(listings: Sequence[Listing]) -> PendingUpdate | None:
+    """The unconfirmed revision of a registration's listings, None without one."""
+    pending = listings[0].pending
+    if pending is None:
+        return None
+    changes = pending_changes.pending_changes(listings)
+    return PendingUpdate(
+        outpoint=pending.outpoint,
+        changes=tuple(ItemChange(**change._asdict()) for change in changes[: pending_changes.MAX_CHANGES]),
+        summary=pending_changes.summary_of(changes, is_burned=pending.is_burned),
+    )
+
+
 def item_domain(listing: Listing) -> ItemDomain | None:
     """The domain of a listing, whether it confirms the listing (laws 10 and 11), and when that was last checked."""
     host, pointers = listing.host, listing.pointers
     if not host:
         return None
     if pointers is not None and pointers.resolution is not None:
-        checked_at = pointers.fetching.last_at if pointers.fetching else None
+        fetching = pointers.fetching
         return ItemDomain(
-            host=host, verified=listing.is_confirmed_by_domain, checked_at=timestamp_of_milliseconds(checked_at)
-        )
+            host=host, verified=listing.is_confirmed_by_domain,
+            checked_at=timestamp_of_milliseconds(fetching.last_at if fetching else None),
+            last_failure=_failure(fetching.reason, fetching.last_at) if fetching else None,
+        )  # fmt: skip
     badge = listing.badge if listing.badge is not None and listing.badge.host == host else None
     return ItemDomain(
         host=host, verified=listing.verified, checked_at=timestamp_of_milliseconds(badge.checked_at if badge else None),
         by=badge.by if badge is not None and listing.verified else None,
+        last_failure=_failure(badge.reason, badge.tried_at) if badge is not None else None,
     )  # fmt: skip
+
+
+def _failure(reason: str, milliseconds: int | None) -> DomainFailure | None:
+    failed_at = timestamp_of_milliseconds(milliseconds)
+    return DomainFailure(failed_at=failed_at, reason=reason) if reason and failed_at else None
 
 
 def _anchors(listing: Listing) -> tuple[ItemAnchor, ...]:
@@ -224,8 +249,10 @@ def _amount(value: Decimal | None) -> Amount | None:
 
 
 def card_warning(reason: Reason) -> CardWarning:
-    """A warning or an error of a card."""
-    return CardWarning(code=reason.code, pointer=reason.pointer, detail=reason.explanation)
+    """A warning of a card."""
+    return CardWarning(
+        code=reason.code, severity=severity(reason.code), pointer=reason.pointer, detail=reason.explanation
+    )
 
 
 def warning_json(reason: Reason) -> dict[str, str]:

@@ -11,12 +11,13 @@ from indexer.model import Status
 from indexer.resolution.pointer_resolution import Integrity
 from overlay.listings import from_pointer
 from overlay.listings.card_texts import card_offers, more
-from overlay.listings.records import PendingRevision, Registration
+from overlay.listings.records import Registration
 from overlay.text.timestamps import timestamp_of_milliseconds
 from parsers.cards import AgentCard, Card, McpServer, ToolConfig, server_id
 from parsers.cards.price_changes import price_changes
+from parsers.cards.secrets import secret_in
 from parsers.pointers.locator import url_host
-from parsers.reasons import Reason
+from parsers.reasons import HIGH, Reason, severity
 
 if TYPE_CHECKING:
     from overlay.search.forward import Analysed
@@ -123,6 +124,8 @@ class Listing(Registration):
             reasons.append(self.undecided)
         if self.headers_unproved:
             reasons.append(Reason("headers-unproved"))
+        if resolution is not None and secret_in(resolution.anchor.locator or ""):
+            reasons.append(Reason("secret", "the URI of its pointer"))
         if resolution is not None and resolution.drift is not None:
             reasons.append(Reason("drifted", timestamp_of_milliseconds(resolution.drift.since) or ""))
         if self.signature is not None and self.signature.reason and not self.signature.by:
@@ -130,6 +133,11 @@ class Listing(Registration):
         for source, value in self.facts.values():
             reasons += source.warnings(self, value)
         return tuple(reasons)
+
+    @property
+    def is_flagged(self) -> bool:
+        """Whether a warning of it is of high severity."""
+        return any(severity(reason.code) == HIGH for reason in (*self.card.warnings, *self.all_warnings))
 
     @property
     def members_of_systems(self) -> dict[str, Any]:
@@ -150,7 +158,7 @@ def listings_of(registration: Registration, card: Card) -> tuple[Listing, ...]:
     members = {name: getattr(registration, name) for name in Registration.__slots__}
     return tuple(
         Listing(
-            **members | {"pending": _pending(registration.pending, shown_card) if registration.pending else None},
+            **members,
             card=shown_card,
             count=len(shown),
             warnings=card.warnings if isinstance(card, ToolConfig) else (),
@@ -171,10 +179,3 @@ def _changes(registration: Registration, shown: Shown) -> tuple[CardChange, ...]
             changes.pop()
         changes.append(CardChange(card.replaced_at, reasons))
     return tuple(changes) if any(change.reasons for change in changes) else ()
-
-
-def _pending(pending: PendingRevision, shown: Shown) -> PendingRevision:
-    """The unconfirmed revision of one server or agent; its summary is empty for a server removed from the config."""
-    if isinstance(shown, McpServer) and pending.servers:
-        return PendingRevision(outpoint=pending.outpoint, summary=pending.servers.get(shown.key, ""))
-    return pending

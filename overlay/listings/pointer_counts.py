@@ -28,11 +28,15 @@ class ListedPointers:
     def counts(self) -> Mapping[str, int]:
         """The number of live and of burned listings."""
         with self._lock:
-            if self._store.outbox.epoch != self._epoch or self._store.outbox.newest_seq() < self._seq:
+            page = self._store.outbox.page(self._seq, BATCH, self._epoch)
+            if not page.continues:
                 self._count_all()
-            while changed := self._store.outbox.after(self._seq, BATCH):
-                self._look({change.id for change in changed if not is_outpoint(change.id)})
-                self._seq = changed[-1].seq
+                page = self._store.outbox.page(self._seq, BATCH)
+            while page.changes:
+                self._look({change.id for change, _ in page.changes if not is_outpoint(change.id)})
+                last, self._epoch = page.changes[-1]
+                self._seq = last.seq
+                page = self._store.outbox.page(self._seq, BATCH)
             return Counter(self._statuses.values())
 
     def _count_all(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,16 +14,18 @@ if TYPE_CHECKING:
     from indexer.resolution.pointer_service import PointerListing
     from indexer.store.badges import DomainBadge
     from indexer.store.card_signatures import StoredSignature
+    from parsers.cards import AgentCard, McpServer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRevision:
-    """An unconfirmed revision that would change a confirmed listing: its outpoint and its summary;
-    for a config, those of its `servers` by key."""
+    """An unconfirmed revision that would change a confirmed registration: where the satoshi is and who owns it then,
+    whether it is burned by it, and the agent or the servers of its card, None where that is not stored any more."""
 
     outpoint: str | None
-    summary: str
-    servers: Mapping[str, str] = field(default_factory=dict)
+    owner: str | None
+    is_burned: bool = False
+    cards: Sequence[AgentCard | McpServer] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +91,16 @@ class FeedChange(NamedTuple):
     id: str | None
     height: int | None
     reason: str
+    epoch: str
 
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
-    """Rows in order of `seq`, their epoch, and the newest sequence number. `may_be_behind`: a replica answered; its
-    newest row may be older than the primary's."""
+    """Rows in order of `seq`, and the newest sequence number with its epoch. `continues`: the position before them is
+    of this database. `may_be_behind`: a replica answered; its newest row may be older than the primary's."""
 
     epoch: str
     rows: tuple[FeedChange, ...]
     newest_seq: int
+    continues: bool = True
     may_be_behind: bool = False

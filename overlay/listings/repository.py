@@ -114,19 +114,26 @@ class ListingRepository:
         """At most `count` consecutive headers of a chain from height `first` on."""
         return self.store.headers.run(chain, first, count)
 
-    def changes(self, since: int, limit: int, /) -> FeedPage:
-        """At most `limit` rows of the outbox after sequence number `since`."""
-        return _changes(self.store, since, limit)
+    def newest(self) -> tuple[int, dict[str, int]]:
+        """The newest sequence number of the primary database, and the height of each chain there, by name. Raises
+        StoreUnavailableError."""
+        primary = self.store.on_primary()
+        blocks = {name: primary.blocks.newest(name) for name in primary.chains()}
+        return primary.outbox.newest_seq(), {name: block.height for name, block in blocks.items() if block is not None}
 
-    def surely_changes(self, since: int, limit: int, /) -> FeedPage:
+    def changes(self, since: int, limit: int, epoch: str | None = None, /) -> FeedPage:
+        """At most `limit` rows of the outbox after sequence number `since` of an epoch."""
+        return _changes(self.store, since, limit, epoch)
+
+    def surely_changes(self, since: int, limit: int, epoch: str | None = None, /) -> FeedPage:
         """The same from the primary database. Raises StoreUnavailableError when only a replica answers."""
-        page = _changes(self.store.on_primary(), since, limit)
+        page = _changes(self.store.on_primary(), since, limit, epoch)
         if page.may_be_behind:
             raise store.StoreUnavailableError("only a replica answers, which may lag behind an earlier answer")
         return page
 
 
-def _changes(source: store.Store, since: int, limit: int) -> FeedPage:
-    outbox, changes = source.outbox.page(since, limit)
-    rows = tuple(FeedChange(row.seq, row.op, row.id, row.height, row.reason) for row in changes)
-    return FeedPage(outbox.epoch, rows, outbox.newest_seq, outbox.is_replica)
+def _changes(source: store.Store, since: int, limit: int, epoch: str | None) -> FeedPage:
+    outbox, changes, continues = source.outbox.page(since, limit, epoch)
+    rows = tuple(FeedChange(row.seq, row.op, row.id, row.height, row.reason, mark) for row, mark in changes)
+    return FeedPage(outbox.epoch, rows, outbox.newest_seq, continues, outbox.is_replica)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from indexer.model import Event, EventKind, RegistrationState, Status
+from overlay.listings.card_texts import read_card
 from overlay.listings.records import PendingRevision, Registration
-from parsers import cards
-from parsers.cards import ToolConfig, summary
+from parsers.cards import ToolConfig
 from parsers.reasons import UNPROVED, Reason
 
 WINS = (EventKind.INSCRIBED, EventKind.REINSCRIBED)
@@ -42,15 +42,14 @@ def pending_revision(events: Sequence[Event], bodies: Mapping[bytes, bytes]) -> 
     if not events:
         return None
     state = _state(events)
-    outpoint = str(state.outpoint) if state.outpoint else None
-    body = bodies.get(state.card)
-    if body is None:  # evicted meanwhile
-        return PendingRevision(outpoint=outpoint, summary="")
-    card = cards.read(body, state.kind)
-    if isinstance(card, ToolConfig):
-        servers = {server.key: summary(server.description) for server in card.servers}
-        return PendingRevision(outpoint=outpoint, summary=next(iter(servers.values())), servers=servers)
-    return PendingRevision(outpoint=outpoint, summary=summary(card.description))
+    body = bodies.get(state.card)  # None: evicted meanwhile
+    card = read_card(state.id, body, state.kind) if body is not None else None
+    return PendingRevision(
+        outpoint=str(state.outpoint) if state.outpoint else None,
+        owner=state.owner,
+        is_burned=state.status is Status.BURNED,
+        cards=card.servers if isinstance(card, ToolConfig) else (card,) if card else None,
+    )
 
 
 def _state(events: Sequence[Event]) -> RegistrationState:

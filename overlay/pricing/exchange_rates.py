@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from indexer.rates.outliers import REFUSALS
 from overlay.text.timestamps import timestamp
 from parsers.cards.rate_table import RateTable
+from parsers.claims.amount_due import PaymentRefusedError
 
 if TYPE_CHECKING:
     from indexer.rates.rates_fetcher import FeedStatus
@@ -25,8 +27,8 @@ RETIRED_SECONDS, MAX_RETIRED = 600, 64
 """How long (seconds) and how many tables stay in memory after newer ones have replaced them: the next page of a result
 sorted by price uses the rates of the first one."""
 
-CONTRADICTED = "they differ by more than half from earlier quotes or from those of other feeds"
-"""Why quotes are refused, for messages."""
+MAX_NAMED = 64
+"""Refused currencies that status names of a feed."""
 
 _ATTRIBUTES = ("base", "source", "quoted_at", "until", "rates")
 
@@ -44,7 +46,8 @@ class ExchangeRates:
     ) -> None:
         self._read, self._clock, self._default_currency = read, clock, default_currency
         self._tables: tuple[RateTable, ...] = ()
-        self._refused: tuple[RateTable, ...] = ()
+        self._feeds: dict[RateTable, str] = {}
+        self._refused: dict[RateTable, Mapping[str, str]] = {}
         self._crosses: dict[tuple[RateTable, str], dict[str, Decimal]] = {}
         self._stamp: tuple[tuple[RateTable, ...], tuple[object, ...]] = (), ()
         self.retired: OrderedDict[str, tuple[RateTable, float]] = OrderedDict()
@@ -53,10 +56,12 @@ class ExchangeRates:
         """Read the stored tables. Raises what the database raises."""
         quotes = self._read()
         tables = tuple(quote.table for quote in quotes)
-        if [_members(table) for table in tables] != [_members(table) for table in self._tables]:
+        refused = {quote.table: quote.reasons for quote in quotes if quote.is_refused}
+        is_same = [_members(table) for table in tables] == [_members(table) for table in self._tables]
+        if not is_same or [*refused.values()] != [*self._refused.values()]:
             self._retire()
-            self._tables, self._crosses = tables, {}
-            self._refused = tuple(quote.table for quote in quotes if quote.is_refused)
+            self._tables, self._crosses, self._refused = tables, {}, refused
+            self._feeds = {quote.table: quote.feed_name for quote in quotes}
 
     def _retire(self) -> None:
         """Keep the tables used until now for RETIRED_SECONDS."""
@@ -101,11 +106,8 @@ class ExchangeRates:
 
     def missing(self, currency: str) -> tuple[str, str]:
         """Why no amount can be converted into a currency that no usable table quotes: a code and a sentence."""
-        accepted_rates = (table for table in self._tables if table not in self._refused)
-        if not any(currency in table.rates for table in accepted_rates) and any(
-            currency in table.rates for table in self._refused
-        ):
-            return "refused-quote", f"the current quotes of {currency!a} are refused: {CONTRADICTED}"
+        if why := self._why_refused(self._refused, currency):
+            return "refused-quote", f"the current quotes of {currency!a} are refused: {why}"
         if self.usable():
             return "no-quote", f"no feed of exchange rates quotes {currency!a}"
         if self._tables:
@@ -113,9 +115,36 @@ class ExchangeRates:
             return "stale-rates", f"the newest exchange rates are {age:,} s old, too old to be used"
         return "no-rates", "there are no exchange rates"
 
-    def is_last_good(self, table: RateTable) -> bool:
-        """Whether a table holds the last good rates because the feed's current ones are refused."""
-        return table in self._refused
+    def rate_to_pay(self, currency: str, into: str) -> Decimal:
+        """Units of `into` for one of `currency`, by the preferred table that quotes both. Raises PaymentRefusedError
+        with the reason where no rate counts."""
+        if currency == into:
+            return Decimal(1)
+        table = self.quoting(into, currency)
+        if table is None or (rate := table.rate(currency, into)) is None:
+            unquoted = next((name for name in (into, currency) if self.quoting(name) is None), currency)
+            detail = f"there is no usable exchange rate from {currency!a} to {into!a}: {self.missing(unquoted)[1]}"
+            raise PaymentRefusedError("CurrencyUnsupported", "no-rate", detail)
+        return rate
+
+    def last_good_note(self, table: RateTable, *currencies: str) -> str:
+        """Why a table holds the last good rates of these currencies: the current ones of its feed are refused. "" for
+        another one."""
+        reasons = self._refused.get(table, {})
+        names = [currency for currency in currencies if currency in reasons]
+        if not names:
+            return ""
+        why, quoted = self._why_refused([table], *names), " and ".join(map(ascii, names))
+        return (
+            f"the current quotes of {quoted} from {table.source} are refused: {why}; the last good one is used, of "
+            f"{timestamp(table.quoted_at)}"
+        )
+
+    def _why_refused(self, tables: Iterable[RateTable], *currencies: str) -> str:
+        """The reasons for which current quotes of one of these currencies are refused, "" where none is."""
+        refusals = [self._refused[table] for table in tables]
+        codes = {reasons[currency] for reasons in refusals for currency in currencies if currency in reasons}
+        return "; ".join(REFUSALS[code] for code in sorted(codes) if code in REFUSALS)
 
     def stamp(self) -> tuple[object, ...]:
         """A value that changes whenever the tables in use do."""
@@ -139,8 +168,11 @@ class ExchangeRates:
         if feed_statuses:
             return members | {"feeds": [_feed_json(feed_status, self._clock()) for feed_status in feed_statuses]}
         usable = self.usable()
-        accepted = [table for table in self._tables if table not in self._refused]
-        return members | {"feeds": [self.table_json(table) | {"usable": table in usable} for table in accepted]}
+        feeds: dict[str, dict[str, Any]] = {}
+        for table in self._tables:  # a feed's accepted rates come before those that replace its refused ones
+            feed = feeds.setdefault(self._feeds[table], self.table_json(table) | {"usable": table in usable})
+            feed |= refused_json(self._refused.get(table, {}))
+        return members | {"feeds": [*feeds.values()]}
 
     def _age(self, table: RateTable) -> int:
         return max(0, int(self._clock()) - table.quoted_at)
@@ -186,6 +218,17 @@ def _feed_json(status: FeedStatus, now: float) -> dict[str, Any]:
     }
     if status.code:
         members |= {"code": status.code, "error": status.error}
-    if status.left_out:
-        members["leftOut"] = list(status.left_out[:64])
-    return members
+    return members | refused_json(status.refused)
+
+
+def refused_json(reasons: Mapping[str, str]) -> dict[str, Any]:
+    """The members of a feed of which the current quotes of some currencies are refused: at most 64 names."""
+    if not reasons:
+        return {}
+    by_code: dict[str, list[str]] = {}
+    for currency in sorted(reasons)[:MAX_NAMED]:
+        by_code.setdefault(reasons[currency], []).append(currency)
+    refused = [
+        {"code": code, "detail": REFUSALS.get(code, ""), "currencies": names} for code, names in sorted(by_code.items())
+    ]
+    return {"leftOut": sorted(reasons)[:MAX_NAMED], "refused": refused}

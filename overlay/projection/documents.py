@@ -9,12 +9,12 @@ from itertools import accumulate, chain
 from typing import NamedTuple
 
 from indexer import store
+from indexer.headers.networks import ticker_of
 from indexer.model import Status
 from indexer.resolution.pointer_resolution import Integrity
 from indexer.resolution.pointer_service import is_outpoint
 from indexer.store.rows import event_position
-from overlay.duplicates.duplicate_status import WARNED
-from overlay.duplicates.text_keys import TextKeyHistory, unconfirmed
+from overlay.duplicates.text_keys import ADDRESS, NAME, URL, TextKeyHistory, unconfirmed
 from overlay.installation import NAMES
 from overlay.listings import from_pointer
 from overlay.listings.assembler import Assembler, RegistrationFacts, Revisions
@@ -35,8 +35,10 @@ from overlay.listings.registrations import (
     winner_of,
 )
 from overlay.listings.unconfirmed import pending_revision
+from overlay.search.diversity import source_number
 from overlay.search.document import NOTHING, Document, Fingerprint, Since
-from overlay.search.facts import same_fact
+from overlay.search.facts import FLAGGED, same_fact
+from parsers.cards.offers import in_coin
 
 MOST_STRETCHES = 256
 """Superseded states of a registration in an index, at most, and as many as have CARD_BYTES of cards; older ones are
@@ -111,12 +113,12 @@ class DocumentReader:
         self, ids: Sequence[str], records: Revisions, digests: Iterable[bytes],
         histories_of: Mapping[str, Sequence[ChainHistory]],
     ) -> Iterator[Document]:  # fmt: skip
-        chains = self._store.chains()
+        chains, key = self._store.chains(), self._store.hash_key
         elsewhere: set[str] = set()
         for registration in self._assembler.pointed(ids, records):
             if registration.state.id in records:
                 elsewhere.add(registration.state.id)
-            yield from _documents([self._pointed(registration)])
+            yield from _documents([self._pointed(registration)], key)
         histories = [history for id_ in ids for history in histories_of[id_]]
         bodies = self._store.content.cards(digests)
         facts = self._assembler.facts([id_ for id_ in ids if id_ in records], histories, bodies)
@@ -125,7 +127,7 @@ class DocumentReader:
         for start in range(0, len(histories), at_once):
             few = histories[start : start + at_once]
             yield from _documents(
-                [self._stretches(history, chains, bodies, facts, times, elsewhere) for history in few]
+                [self._stretches(history, chains, bodies, facts, times, elsewhere) for history in few], key
             )
 
     def _stretches(
@@ -170,7 +172,8 @@ class DocumentReader:
 
 class _Stretch(NamedTuple):
     """A time in which a registration did not change, with the listings whose text keys count since then, and those
-    in the index: from a height on (None: as `document` says), until before another (None: still)."""
+    in the index: from a height on (None: as `document` says), until before another (None: still). Where it is burned
+    (`is_over`), earlier text keys count no longer: an account that is opened again is a new registration."""
 
     keyed: Sequence[Listing]
     since: Since
@@ -178,13 +181,17 @@ class _Stretch(NamedTuple):
     from_height: int | None = None
     until: int | None = None
     is_unconfirmed: bool = False
+    is_over: bool = False
 
 
-def _documents(registrations: Iterable[Sequence[_Stretch]]) -> Iterator[Document]:
-    """The documents of some registrations. Each step is for all of them: one registration after the other took a third
-    more, as each step found the processor's caches filled by the others."""
+def _documents(registrations: Iterable[Sequence[_Stretch]], key: bytes) -> Iterator[Document]:
+    """The documents of some registrations; `key` is that of the numbers of sources. Each step is for all of them: one
+    registration after the other took a third more, as each step found the processor's caches filled by the others."""
     for stretch, listing, fingerprint in list(chain.from_iterable(map(_with_fingerprints, registrations))):
-        shown = document(listing, stretch.until, from_height=stretch.from_height, fingerprint=fingerprint)
+        source = 0 if listing.is_confirmed_by_domain else source_number(key, listing.state.owner or "", listing.host)
+        shown = document(
+            listing, stretch.until, from_height=stretch.from_height, fingerprint=fingerprint, source=source
+        )
         yield replace(shown, from_height=None) if stretch.is_unconfirmed else shown
 
 
@@ -192,6 +199,7 @@ def _with_fingerprints(stretches: Iterable[_Stretch]) -> Iterator[tuple[_Stretch
     """The listings that are in the index; present ones with their fingerprints."""
     text_keys = TextKeyHistory()
     for stretch in stretches:
+        text_keys = TextKeyHistory() if stretch.is_over else text_keys
         text_keys.add(stretch.keyed, stretch.since)
         for listing in stretch.shown:
             yield stretch, listing, text_keys.fingerprint(listing) if stretch.until is None else None
@@ -219,9 +227,12 @@ def _confirmed(
     ends.append(len(history))
     heights = [history[end - 1].height for end in ends]
     untils: list[int | None] = [*heights[1:], STILL if pending or outdated else None]
-    recent = list(zip(ends, heights, untils, strict=True))[-MOST_STRETCHES:]
+    stretches = list(zip(ends, heights, untils, strict=True))
+    # no number of updates takes the seniority of the first text
+    recent = [*stretches[:-MOST_STRETCHES][:1], *stretches[-MOST_STRETCHES:]]
     states = [history[end - 1].event.state for end, _, _ in recent]
-    in_index = _newest_fitting([len(bodies.get(state.card, b"")) if state else 0 for state in states])
+    sizes = [len(bodies.get(state.card, b"")) if state else 0 for state in states]
+    in_index = min(_newest_fitting(sizes), MOST_STRETCHES)
     for number, ((end, height, until), state) in enumerate(zip(recent, states, strict=True)):
         if state is None or state.card not in bodies:
             continue
@@ -232,7 +243,8 @@ def _confirmed(
         listings = listings_of(registration, read(state.id, bodies[state.card], state.kind))
         since = _since(history[:end], times)
         shown = listings if len(recent) - number <= in_index else ()
-        yield _Stretch(() if state.status is Status.BURNED else listings, since, shown, height, until)
+        is_burned = state.status is Status.BURNED
+        yield _Stretch(() if is_burned else listings, since, shown, height, until, is_over=is_burned)
         if pending and not outdated and end == len(history):
             current = _current(replace(registration, pending=pending), since)
             yield from (stretch._replace(is_unconfirmed=True) for stretch in current)
@@ -266,8 +278,9 @@ def _since(history: Sequence[store.Revision], times: Mapping[int, int]) -> Since
     created = state.created_height if state else 0
     # an account that was closed and opened again is a first record again
     first = next((past for past in history if past.height >= created), history[0])
-    time = times.get(winner.height, winner.time)
-    return Since(time, winner.chain, winner.height, event_position(first.height, first.event.position))
+    time, registered_time = (times.get(past.height, past.time) for past in (winner, first))
+    registered = event_position(first.height, first.event.position)
+    return Since(time, winner.chain, winner.height, registered_time, registered)
 
 
 def document(
@@ -276,10 +289,11 @@ def document(
     *,
     from_height: int | None = None,
     fingerprint: Fingerprint | None = None,
+    source: int = 0,
 ) -> Document:
     """The document of a listing, valid from a height (None: its updated height) until before `until_height`."""
     state, card, facts = listing.state, listing.card, listing.facts.values()
-    confirmed = listing.confirmed
+    confirmed, coin = listing.confirmed, ticker_of(listing.caip2)
     # a query for a past height does not cover fetched cards (law 18)
     if from_height is None and confirmed and listing.pointers is None:
         from_height = state.updated_height
@@ -306,14 +320,16 @@ def document(
         tags=card.tags,
         skills=card.skills,
         words=listing.more_texts,
-        offers=card.offers,
+        offers=tuple(in_coin(offer, coin) for offer in card.offers),
         fingerprint=fingerprint,
         signed=listing.signer is not None,
+        source=source,
         rating=next((number for fact in facts if (number := fact.source.number(fact.value)) is not None), None),
         more_facts=(
             *identifier_facts(listing),
-            *(same_fact(key.value) for key in (fingerprint or NOTHING).text_keys if key.kind in WARNED),
+            *(same_fact(key.value) for key in (fingerprint or NOTHING).text_keys if key.kind in (NAME, URL, ADDRESS)),
             *(term for fact in facts for term in fact.source.terms(listing, fact.value)),
+            *((FLAGGED,) if listing.is_flagged else ()),
         ),
         item=stored_item(listing),
         analysed=listing.analysed,

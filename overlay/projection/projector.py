@@ -10,10 +10,11 @@ from itertools import chain, islice
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
+from indexer.failures import LeftOut, is_of_machine
 from indexer.store import Store
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.duplicates.duplicate_status import document_with_status
-from overlay.engines import IN_FILES, BusyError, IndexPosition, UnavailableError, is_further
+from overlay.engines import IN_FILES, BusyError, EngineError, IndexPosition, UnavailableError, is_further
 from overlay.installation import NAMES
 from overlay.projection.documents import DocumentReader
 from overlay.projection.unread_changes import continues, is_ahead, pending_changes
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from overlay.search.document import Document
 
 log = logging.getLogger(__name__)
+
+_WORK = "index"
+"""Writing a listing to the index, in what is left out because it failed."""
+
+RETRIED = 100
+"""Registrations that failed an hour ago, at most, in one step: each that fails again takes a dozen commits."""
 
 BATCH, MOST_BATCHES = 1_000, 8
 """Changes or registrations whose documents are in memory together, and such batches in one commit: their words are
@@ -57,11 +64,20 @@ class IndexProjector:
         engine: SearchIndex,
         duplicates: DuplicateIndex | None = None,
         systems: tuple[str, ...] = NAMES,
+        left_out: LeftOut | None = None,
     ) -> None:
-        """With `duplicates`, near-identical listings are one result. Items have what these systems say of them."""
+        """With `duplicates`, near-identical listings are one result. Items have what these systems say of them.
+        `left_out` remembers which registrations failed, as `duplicates` does beyond a restart."""
         self._store, self._engine, self._duplicates = store, engine, duplicates
+        self._left_out = left_out if left_out is not None else LeftOut()
+        self._read_failed()
         self._reader, self._systems = DocumentReader(store, systems), systems
         self._is_fed_elsewhere = False
+
+    def _read_failed(self) -> None:
+        """Read which registrations failed in another process, or before a restart."""
+        if self._duplicates is not None:
+            self._left_out.restore(_WORK, self._duplicates.failed())
 
     def initialize(self) -> None:
         """Give a new index of an empty store its position, so that searches need not wait for the first batch."""
@@ -93,6 +109,7 @@ class IndexProjector:
             count = self._project(progress)
         except BusyError:
             self._is_fed_elsewhere = True
+            self._read_failed()
             if pending_changes(self._store, self._engine):
                 raise
             return 0  # only the process that feeds the index needs a current duplicate index
@@ -108,12 +125,14 @@ class IndexProjector:
 
     def _project(self, progress: Callable[[int], None]) -> int:
         position = self._position()
-        if position is not None and continues(position, self._store.outbox.position()):
+        if position is not None and continues(self._store, position):
             return self.project_after(position, progress)
         if position is None and not self._store.outbox.newest_seq():
             return self.fill(progress)  # an empty store
         reason = (
-            "it is empty or cannot be read, or its text keys were lost"
+            "it is of another release or of other systems"
+            if self._engine.is_outdated
+            else "it is empty or cannot be read, or its text keys were lost"
             if position is None
             else "it was built from another database"
         )
@@ -124,25 +143,33 @@ class IndexProjector:
         """Project the next changes after `position`; their number."""
         # on a server the lease of a writer is not renewed in a commit
         batches = MOST_BATCHES if self._engine.name in IN_FILES else 1
-        changes = self._store.outbox.after(position.seq, batches * BATCH)
+        changes = self._store.outbox.page(position.seq, batches * BATCH).changes
         if not changes:
-            return self._reindex_changed(position)
-        registrations = list(dict.fromkeys(change.id for change in changes))
-        began, after = monotonic(), IndexPosition(position.epoch, changes[-1].seq)
+            return self._reindex_changed(position) or self._retry_failed(position)
+        registrations = list(dict.fromkeys(change.id for change, _ in changes))
+        last, epoch = changes[-1]
+        began, after = monotonic(), IndexPosition(epoch, last.seq)
         self._write(registrations, position, after, progress=lambda ids: progress(len(ids)))
         self._reindex_changed(after)
         log.info("index: %d changes projected in %.0f ms", len(changes), 1000 * (monotonic() - began))
         return len(changes)
 
+    def _retry_failed(self, position: IndexPosition) -> int:
+        """Write a batch of registrations that failed an hour ago; their number."""
+        due = self._left_out.due(_WORK, RETRIED)
+        if due:
+            self._write(due, position, position)
+        return len(due)
+
     def _position(self) -> IndexPosition | None:
         """What both the index and the duplicate index have read; None where they must be rebuilt, also where the
         text keys were lost or another machine fed the index before."""
         index = self._engine.position()
-        if index is None or self._duplicates is None or not continues(index, self._store.outbox.position()):
+        if index is None or self._duplicates is None or not continues(self._store, index):
             return index
         duplicates = self._duplicates.position()
-        if duplicates is not None and continues(duplicates, self._store.outbox.position()):
-            return min(index, duplicates)
+        if duplicates is not None and continues(self._store, duplicates):
+            return min(index, duplicates, key=lambda position: position.seq)
         self._engine.replace([], [], index)  # raises BusyError where another process feeds the index
         return None
 
@@ -158,7 +185,62 @@ class IndexProjector:
     ) -> None:
         """Replace the documents of registrations by those of the store, in as many commits as their bytes need, the
         last of which moves the index to `after`. With `has_new_texts`, others whose duplicate status changes are
-        queued."""
+        queued. A registration that fails is left out, and found by halves: the others are written."""
+        finished, stopped = set[str](), list[Exception]()
+
+        def report(ids: Sequence[str]) -> None:
+            finished.update(ids)
+            try:
+                progress(ids)
+            except Exception as error:  # which is to stop the work
+                stopped.append(error)
+                raise
+
+        try:
+            self._write_all(registrations, before, after, has_new_texts=has_new_texts, progress=report)
+        except Exception as error:
+            if not registrations or is_of_machine(error) or isinstance(error, EngineError) or error in stopped:
+                raise
+            if len(registrations) == 1:
+                self._leave_out(registrations[0], after, error)
+                progress([id_ for id_ in registrations if id_ not in finished])
+                return
+        else:
+            self._forget_failed(registrations)
+            return
+        middle = len(registrations) // 2
+
+        def report_rest(ids: Sequence[str]) -> None:
+            progress([id_ for id_ in ids if id_ not in finished])
+
+        for half, end in ((registrations[:middle], before), (registrations[middle:], after)):
+            self._write(half, before, end, has_new_texts=has_new_texts, progress=report_rest)
+
+    def _leave_out(self, id_: str, after: IndexPosition, error: Exception) -> None:
+        """Remove a registration from the index until it changes, or for an hour. Raises what the index raises: then it
+        is the index that fails."""
+        self._engine.replace([id_], [], after)
+        reason = self._left_out.add(_WORK, id_, error)
+        if self._duplicates is not None:
+            self._duplicates.update([id_], [], after)
+            self._duplicates.fail(id_, reason)
+
+    def _forget_failed(self, registrations: Sequence[str]) -> None:
+        """Note that registrations are written."""
+        written = [id_ for id_ in registrations if self._left_out.remove(_WORK, id_)]
+        if written and self._duplicates is not None:
+            self._duplicates.forget_failed(written)
+
+    def _write_all(
+        self,
+        registrations: Sequence[str],
+        before: IndexPosition,
+        after: IndexPosition,
+        *,
+        has_new_texts: bool,
+        progress: Callable[[Sequence[str]], None],
+    ) -> None:
+        """The same, unless any registration fails."""
         done = 0
         for ids, portions in self._reader.commits(registrations, BATCH) if registrations else [([], [([], ())])]:
             done += len(ids)
@@ -215,6 +297,7 @@ class IndexProjector:
             total = self._fill_and_promote(projector, progress)
             if self._duplicates is not None:
                 self._duplicates.copy_from(keys)
+                self._read_failed()
         log.info("index: rebuilt from the store, %d registrations", total)
         return total
 
@@ -235,7 +318,7 @@ class IndexProjector:
         total = fresh.fill(report)
         while True:
             position = fresh.position()
-            if position is None or not continues(position, self._store.outbox.position()):
+            if position is None or not continues(self._store, position):
                 total = fresh.fill(report)  # the database was replaced meanwhile
             elif not (back := self._database_went_back()) and is_further(self._engine.position(), position):
                 if not fresh.project_after(position):
@@ -247,7 +330,11 @@ class IndexProjector:
     def _database_went_back(self) -> bool:
         """Whether the index has read changes that the database does not hold, as after a restored backup."""
         position, outbox = self._engine.position(), self._store.outbox.position()
-        return position is not None and not continues(position, outbox) and not is_ahead(self._store, position, outbox)
+        return (
+            position is not None
+            and not continues(self._store, position)
+            and not is_ahead(self._store, position, outbox)
+        )
 
     def fill(self, progress: Callable[[int], None]) -> int:
         """Write all registrations to an index that is not live yet; their number. Those whose duplicate status changes

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from overlay.engines import (
@@ -12,11 +14,15 @@ from overlay.engines import (
     CompilingError,
     Engine,
     EngineError,
+    IndexContent,
     IndexPosition,
+    OutdatedIndexError,
     Progress,
+    UnavailableError,
     engine_module,
     is_further,
 )
+from overlay.projection.index_content import index_content
 from overlay.projection.index_pages import page
 from overlay.search import facet_counts, suggesting
 from overlay.search.candidates import factors_of
@@ -41,14 +47,28 @@ if TYPE_CHECKING:
     from overlay.search.document import Document
     from overlay.search.term_dictionary import Terms
 
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+"""Between two looks whether the files of the index are still there."""
+
 
 class SearchIndex:
     """The live version of an index, reopened when another version is promoted; or a `version` that is being built.
     Safe for threads and processes; one process writes."""
 
-    def __init__(self, url: str, version: Any = None, *, meaning: bool = False, for_search: bool = True) -> None:
+    def __init__(
+        self,
+        url: str,
+        version: Any = None,
+        *,
+        meaning: bool = False,
+        for_search: bool = True,
+        content: IndexContent | None = None,
+    ) -> None:
         """Open the index at a URL, or create it. With `meaning`, text vectors count in its order, where its engine has
-        any. One that is not `for_search` only reports its state. Raises UnknownEngineError, OSError."""
+        any. One that is not `for_search` only reports its state. Its documents are made by `content`, by default all
+        systems. Raises UnknownEngineError, OSError."""
         self._module, location = engine_module(url)
         self.name, self.slow, self._url = url.partition(":")[0], self._module.SLOW, url
         self._versions = self._module.open_versions(location)
@@ -56,8 +76,10 @@ class SearchIndex:
         self.is_compiling = False
         """Whether searches and writes raise CompilingError, as their kernels are not compiled yet."""
         self._meaning, self._opening = meaning, threading.Lock()
+        self._content = content or index_content()
         self._version = version or self._versions.live()
         self._engine = self._open(self._version)
+        self._is_there, self._look_at = self._versions.watch(self._version), 0.0
 
     def _open(self, version: Any) -> Engine:
         try:
@@ -70,31 +92,76 @@ class SearchIndex:
             return self._module.open_engine(live, make=True, for_search=self._for_search)
 
     def _compiled(self) -> Engine:
-        """The engine of the live version, to search in or to write to. Raises CompilingError."""
+        """The engine of the live version, to search in. Raises CompilingError, OutdatedIndexError."""
         if self.is_compiling:
             raise CompilingError
-        return self._current()
+        engine = self._current()
+        if self._has_other_items(engine):
+            raise OutdatedIndexError
+        return engine
+
+    def _has_other_items(self, engine: Engine) -> bool:
+        """Whether items that were stored may have other members than those of this program."""
+        content = engine.content()
+        return content is not None and content.items != self._content.items
 
     def _current(self) -> Engine:
-        """The engine of the live version."""
-        if self._is_live and self._versions.live() != self._version and self._opening.acquire(blocking=False):
+        """The engine of the live version. Raises UnavailableError."""
+        if self._is_replaced() and self._opening.acquire(blocking=False):
             try:
                 self._reopen()
             finally:
                 self._opening.release()
         return self._engine
 
+    def _is_replaced(self) -> bool:
+        """Whether another version is live, or files of this one were removed, which is looked at once in a while."""
+        if not self._is_live:
+            return False
+        if self._versions.live() != self._version:
+            return True
+        if (now := monotonic()) < self._look_at:
+            return False
+        self._look_at = now + LOOK_SECONDS
+        return not self._is_there()
+
     def _reopen(self) -> None:
+        """Open the live version, unless it is open; a new one instead of one that was removed. Raises
+        UnavailableError."""
         live = self._versions.live()
-        if live != self._version:
-            self._engine = self._module.open_engine(live, make=False, for_search=self._for_search)
-            self._version = live
+        if live == self._version and self._is_there():
+            return
+        try:
+            engine = self._reopened(live)
+            is_there = self._versions.watch(live)
+        except (OSError, ValueError) as error:
+            raise UnavailableError(f"the index cannot be opened now: {error}") from error
+        self._engine, self._is_there, self._version = engine, is_there, live
+
+    def _reopened(self, live: Any) -> Engine:
+        try:
+            return self._module.open_engine(live, make=False, for_search=self._for_search)
+        except (OSError, ValueError) as error:
+            log.warning("the index is made again, as it cannot be opened: %s", error)
+            return self._module.open_engine(live, make=True, for_search=self._for_search)
 
     # -- searching
 
     def position(self) -> IndexPosition | None:
-        """How far the index has read; None when it is new or damaged, and needs a rebuild."""
-        return self._current().position()
+        """How far the index has read; None when it is new, damaged or outdated, and needs a rebuild."""
+        engine = self._current()
+        return engine.position() if engine.content() == self._content else None
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether its documents were made by another release or other systems. They are searched until it is rebuilt,
+        if its items have the members of this release."""
+        return self._current().content() not in (None, self._content)
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether searches raise OutdatedIndexError."""
+        return self._has_other_items(self._current())
 
     @property
     def version(self) -> Any:
@@ -114,8 +181,12 @@ class SearchIndex:
         return plan(text, self.terms())
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
-        """The stored item of a current listing, None without one, or while kernels are compiled."""
-        return None if self.is_compiling else self._current().get(id)
+        """The stored item of a current listing, None without one, or while searches are refused or not answered."""
+        try:
+            engine = self._current()
+            return None if self.is_compiling or self._has_other_items(engine) else engine.get(id)
+        except UnavailableError:
+            return None
 
     def search(self, query: Query) -> Hits:
         """Run a query; without results for its phrases, by their words. Raises StaleCursorError for a next page by
@@ -166,14 +237,16 @@ class SearchIndex:
 
     def replace(self, registrations: Sequence[str], documents: Iterable[Document], position: IndexPosition) -> None:
         """Remove all documents of `registrations`, add `documents`, and store `position`, in one durable commit. Raises
-        BusyError while another process writes."""
+        BusyError while another process writes, EngineError."""
         with self._writable() as engine:
-            engine.write(registrations, documents, position)
+            if engine.content() not in (None, self._content):
+                raise EngineError("the index is of another release or of other systems: it must be rebuilt")
+            engine.write(registrations, documents, position, self._content)
 
     def clear(self) -> None:
         """Remove everything, the position too."""
         with self._writable() as engine:
-            engine.write(None, (), None)
+            engine.write(None, (), None, self._content)
 
     @contextmanager
     def _writable(self) -> Iterator[Engine]:
@@ -183,9 +256,9 @@ class SearchIndex:
             yield self._engine
             return
         with self._opening:
-            before = self._version
+            before = self._engine
             self._reopen()
-            if self._version != before:
+            if self._engine is not before:
                 raise BusyError("the index was replaced meanwhile; read its position again")
         with self._versions.writing(self._version):
             yield self._engine
@@ -201,7 +274,7 @@ class SearchIndex:
         """A new empty version, while this one stays live: to be filled and promoted, otherwise removed at the end.
         Raises BusyError while another process rebuilds."""
         with self._versions.rebuilding() as version:
-            fresh = SearchIndex(self._url, version)
+            fresh = SearchIndex(self._url, version, content=self._content)
             fresh.is_compiling = self.is_compiling
             try:
                 yield fresh

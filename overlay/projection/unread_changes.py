@@ -12,19 +12,17 @@ if TYPE_CHECKING:
     from overlay.projection.search_index import SearchIndex
 
 
-def continues(position: IndexPosition, outbox: OutboxPosition) -> bool:
-    """Whether a position is of this outbox: a restored or failed-over database has another epoch, or fewer rows."""
-    return position.epoch == outbox.epoch and position.seq <= outbox.newest_seq
+def continues(store: Store, position: IndexPosition) -> bool:
+    """Whether a position is of this database, which may have been put back, or be of a server that took over."""
+    return store.outbox.has(*position)
 
 
 def is_ahead(store: Store, position: IndexPosition, outbox: OutboxPosition) -> bool:
     """Whether the index was fed from the primary of this replica, which has yet to catch up."""
-    if not outbox.is_replica or continues(position, outbox):
+    if not outbox.is_replica or continues(store, position):
         return False
-    if position.epoch == outbox.epoch:
-        return True
     try:
-        return store.on_primary().outbox.position().epoch == position.epoch
+        return continues(store.on_primary(), position)
     except StoreUnavailableError:
         return True
 
@@ -32,7 +30,7 @@ def is_ahead(store: Store, position: IndexPosition, outbox: OutboxPosition) -> b
 def is_of_this_database(store: Store, position: IndexPosition) -> bool:
     """Whether the changes after a position are in this database, or in the primary of this replica."""
     outbox = store.outbox.position()
-    return continues(position, outbox) or is_ahead(store, position, outbox)
+    return continues(store, position) or is_ahead(store, position, outbox)
 
 
 def pending_changes(store: Store, index: SearchIndex) -> int:
@@ -40,4 +38,4 @@ def pending_changes(store: Store, index: SearchIndex) -> int:
     position, outbox = index.position(), store.outbox.position()
     if position is not None and is_ahead(store, position, outbox):
         return 0
-    return outbox.newest_seq - (position.seq if position and continues(position, outbox) else 0)
+    return outbox.newest_seq - (position.seq if position and continues(store, position) else 0)

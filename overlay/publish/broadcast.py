@@ -32,7 +32,8 @@ async def to_node(url: str, raw: bytes) -> str:
     """
     client = NodeClient(node_address.read("node", url))
     try:
-        await client.send_transaction(raw)
+        async with client.for_command():
+            await client.send_transaction(raw)
     finally:
         await client.close()
     return sha256d(raw)[::-1].hex()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,18 +41,38 @@ def from_file(file: Path) -> list[Coin]:
     return [_coin(entry, f"coin {number} of {file}") for number, entry in enumerate(_entries(file), 1)]
 
 
-def record_spent(file: Path, spent: Collection[Outpoint], change: Iterable[Coin]) -> None:
-    """Replace spent coins in a JSON file by the change of the transaction that spends them; other entries are not
-    changed. A file without these coins is not changed: repeating it has no effect. Raises CoinsError, OSError; then the
-    file is as before."""
-    file = file.resolve()  # a link stays one
+@contextmanager
+def opened(coins: Path | list[Coin]) -> Iterator[list[Coin]]:
+    """The coins of a JSON file, which no other process changes meanwhile: the file is written as the block leaves the
+    list, other entries and their other members as they are; after an error it is as before. A list is used itself.
+    Raises CoinsError, OSError."""
+    if isinstance(coins, list):
+        yield coins
+        return
+    file = coins.resolve()  # a link stays one
     with locked(file):
         entries = _entries(file)
-        left = [entry for entry in entries if _coin(entry, f"a coin of {file}").outpoint not in spent]
-        if len(left) == len(entries):
-            return
-        document = json.dumps([*left, *map(_entry, change)], indent=1, ensure_ascii=False)
-        put(file, f"{document}\n".encode("utf-8", "surrogatepass"), replace=True)
+        listed = [_coin(entry, f"coin {number} of {file}") for number, entry in enumerate(entries, 1)]
+        before, stored = list(listed), dict(zip(listed, entries, strict=True))
+        yield listed
+        if listed != before:
+            document = json.dumps([stored.get(coin) or _entry(coin) for coin in listed], indent=1, ensure_ascii=False)
+            put(file, f"{document}\n".encode("utf-8", "surrogatepass"), replace=True)
+
+
+def replace_spent(coins: list[Coin], spent: Collection[Outpoint], change: Iterable[Coin]) -> None:
+    """Replace spent coins in a list by the change of the transaction that spends them. A list without these coins is
+    not changed: repeating it has no effect."""
+    left = [coin for coin in coins if coin.outpoint not in spent]
+    if len(left) < len(coins):
+        coins[:] = [*left, *change]
+
+
+def record_spent(file: Path, spent: Collection[Outpoint], change: Iterable[Coin]) -> None:
+    """Replace spent coins in a JSON file, as `replace_spent` does. Raises CoinsError, OSError; then the file is as
+    before."""
+    with opened(file) as coins:
+        replace_spent(coins, spent, change)
 
 
 def _entry(coin: Coin) -> dict[str, Any]:
@@ -119,7 +140,8 @@ async def from_node(url: str, address: str) -> list[Coin]:
 
     client = NodeClient(node_address.read("node", url))
     try:
-        unspent = await client.call("listunspent", 0, 9_999_999, [address])
+        async with client.for_command():
+            unspent = await client.call("listunspent", 0, 9_999_999, [address])
     except RpcError as error:
         if error.code != _NO_ADDRESS:
             raise
@@ -140,9 +162,10 @@ async def unspent(url: str, coins: Sequence[Coin]) -> list[Coin]:
 
     client = NodeClient(node_address.read("node", url))
     try:
-        answers = await client.batch(
-            [("gettxout", (coin.outpoint.txid[::-1].hex(), coin.outpoint.vout, True)) for coin in coins]
-        )
+        async with client.for_command():
+            answers = await client.batch(
+                [("gettxout", (coin.outpoint.txid[::-1].hex(), coin.outpoint.vout, True)) for coin in coins]
+            )
     finally:
         await client.close()
     for answer in answers:

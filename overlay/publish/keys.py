@@ -8,7 +8,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parsers.bitcoin import address, signatures
+from parsers.bitcoin import address, base58, signatures
 from parsers.bitcoin.script import p2pkh
 
 VARIABLE = "A2B_KEY"
@@ -71,17 +71,14 @@ def read_key_file(file: Path, most: int) -> bytes:
 
 
 def _parse(text: str, source: str) -> PublisherKey:
-    import base58
-
     if len(text) == 64:
         try:
             return _checked(bytes.fromhex(text), "mainnet", source)
         except ValueError:
             raise PrivateKeyError(f"the key in {source} is not hex") from None
-    try:
-        raw: bytes = base58.b58decode_check(text)
-    except ValueError:
-        raise PrivateKeyError(f"the key in {source} is neither WIF nor 64 hex digits") from None
+    raw = base58.decode(text, checksum=True)
+    if raw is None:
+        raise PrivateKeyError(f"the key in {source} is neither WIF nor 64 hex digits")
     if len(raw) == 33 and raw[0] in _WIF:
         raise PrivateKeyError(f"the key in {source} is for an uncompressed public key, whose address is another one")
     if len(raw) != 34 or raw[0] not in _WIF or raw[33] != 1:

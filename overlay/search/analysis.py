@@ -260,10 +260,10 @@ def stem(word: str) -> str:
 
 _ARTICLE = re.compile("^(?:[وبكف]?ال|لل)(?=[\u0621-\u064a]{3})")
 _STEMMER = Stemmer("english", 0)  # without a cache: ours is enough
-_OVERSTEMMED = ("businesses", "conversion", "conversions", "customer", "customers", "general", "generic",
-                "organization", "organizations", "production", "productivity", "transportation",
-                "universal")  # fmt: skip
-"""Words that Snowball conflates with words of another meaning: busy, conversation, custom, generate."""
+_OVERSTEMMED = ("businesses", "conversion", "conversions", "customer", "customers", "direction", "directions",
+                "general", "generic", "listing", "listings", "organization", "organizations", "production",
+                "productivity", "transportation", "universal")  # fmt: skip
+"""Words that Snowball conflates with words of another meaning: busy, conversation, custom, direct, generate, list."""
 _ABBREVIATIONS = {
     ".net": "dotnet", "k8s": "kubernetes", "db": "database", "dbs": "database", "repo": "repository",
     "repos": "repository", "js": "javascript", "img": "image", "docs": "documents", "auth": "authentication",

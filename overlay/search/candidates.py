@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from overlay.search.diversity import diversified, flooding, spread
 from overlay.search.facts import source_fact
-from overlay.search.forward import sources
+from overlay.search.forward import source_of
 from overlay.search.planner import CANDIDATES, QueryPlan
 from overlay.search.query import EngineHit, Matches, Query
 from overlay.search.rerank import Factors, Scored, factors
@@ -56,12 +56,12 @@ def _forward(candidate: EngineHit) -> bytes:
     return cast("IndexRecord", candidate.record).forward
 
 
-def _sources(candidates: Iterable[EngineHit]) -> list[tuple[int, int]]:
-    return [sources(_forward(candidate)) for candidate in candidates]
+def _sources(candidates: Iterable[EngineHit]) -> list[int]:
+    return [source_of(_forward(candidate)) for candidate in candidates]
 
 
 def _others(find: Find, query: Query, plan: QueryPlan, first: Matches) -> list[EngineHit]:
-    """The best results of other owners and domains where most candidates are of one; none otherwise."""
+    """The best results of other sources where most candidates are of one; none otherwise."""
     if first.total <= CANDIDATES or query.owners or query.domains or query.group:
         return []
     floods = flooding(_sources(first.rows[:CANDIDATES]))

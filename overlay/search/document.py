@@ -23,19 +23,21 @@ otherwise, unverified."""
 
 
 class Since(NamedTuple):
-    """The first block of a text key: its time (seconds since 1970), chain and height, and the position of the
-    registration's first record in the chain, which orders text keys of one block."""
+    """The first block of a text key: its time (seconds since 1970), chain and height; and of the registration's first
+    record the time of its block, which compares registrations, and its position in the chain, which orders those of
+    one block."""
 
     time: int
     chain: str
     height: int
+    registered_time: int
     registered: int
 
     def ordering(self, rank: int, id_: str) -> bytes:
-        """37 bytes that sort by rank, then by age of the text key, then by age of the registration. The order of
-        servers of one registration, and of unconfirmed text keys, is arbitrary but fixed."""
-        chain = self.chain.encode()  # of which 8 bytes count
-        return pack(">BQ8sQQI", rank, self.time, chain, self.height, self.registered, crc32(id_.encode()))
+        """45 bytes that sort by rank, then by age of the text key, then by age of the registration, which are the last
+        20. The order of servers of one registration, and of unconfirmed text keys, is arbitrary but fixed."""
+        chain, last = self.chain.encode(), crc32(id_.encode())  # of the chain 8 bytes count
+        return pack(">BQ8sQQQI", rank, self.time, chain, self.height, self.registered_time, self.registered, last)
 
 
 class TextKey(NamedTuple):
@@ -47,13 +49,16 @@ class TextKey(NamedTuple):
 
 
 class Fingerprint(NamedTuple):
-    """What a listing is compared by with others: its text keys, its rank (`NAMED` … `UNVERIFIED`), its owner, and since
-    when its text has been the same (`card_texts.wording`)."""
+    """What a listing is compared by with others: its text keys, its rank (`NAMED` … `UNVERIFIED`), its owner, since
+    when its text has been the same (`card_texts.wording`), and digests of where it leads (`text_keys.destination`) and
+    of the host of its URL, 0 for none."""
 
     text_keys: tuple[TextKey, ...]
     rank: int = UNVERIFIED
     owner: str = ""
     text_since: Since | None = None
+    destination: int = 0
+    host: int = 0
 
 
 NOTHING = Fingerprint(())
@@ -72,7 +77,8 @@ class Document:
     are the views in which another listing represents it: "" for all listings, the name of a chain, `facts.HERE` for
     those of its domain on its chains; `group` is the id of the representative. `drifted`: its host serves another
     card now, so that it ranks as `verified` but the filter does not find it. `signed`: the winning revision has a
-    verified signature. `rating` is in thousandths, None without one. `more_facts` are filter terms of other protocols,
+    verified signature. `source` is its `diversity.source_number`, 0 where its domain
+    confirms it. `rating` is in thousandths, None without one. `more_facts` are filter terms of other protocols,
     and those of `listings.identifiers`. `analysed` are its texts if they are already analysed.
     """
 
@@ -103,6 +109,7 @@ class Document:
     hidden_in: tuple[str, ...] = ()
     group: str = ""
     signed: bool = False
+    source: int = 0
     rating: int | None = None
     more_facts: tuple[str, ...] = ()
     item: bytes

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from overlay.search.forward import source_numbers
 from parsers.cards.command_packages import package_key
 
 if TYPE_CHECKING:
@@ -47,6 +46,9 @@ def is_plain(query: Query) -> bool:
 
 
 FIRST, _FIRST_HERE = "first", "first=here"
+
+FLAGGED = "flagged"
+"""The fact of listings with a warning of high severity."""
 
 
 def collapsed(query: Query) -> tuple[str, ...]:
@@ -123,7 +125,8 @@ def facts(document: Document, facets_of: Mapping[str, Iterable[str]] | None = No
     yield f"owner:{document.owner}"
     if document.domain:
         yield f"domain:{document.domain}"
-    yield from map(source_fact, filter(None, source_numbers(document)))
+    if document.source:
+        yield source_fact(document.source)
     yield "verified" if document.verified and not document.drifted else "unverified"
     yield from document.more_facts
     if document.until_height is None:
@@ -161,18 +164,20 @@ def required(query: Query) -> Iterator[tuple[str, ...]]:
         yield (f"group:{query.group}",)
     if query.verified is not None:
         yield ("verified" if query.verified else "unverified",)
+    if query.flagged:
+        yield (FLAGGED,)
     if query.from_height is not None or query.to_height is not None:
         yield (f"home:{query.height_chain}",)
 
 
 def source_fact(source: int) -> str:
-    """The fact of the listings of an owner or a domain (`forward.source_numbers`)."""
-    return f"source:{source}"
+    """The fact of the listings of a source (`diversity.source_number`)."""
+    return f"source:{source:016x}"
 
 
 def unwanted(query: Query) -> list[str]:
     """The facts that a query excludes."""
-    excluded = list(query.not_facts)
+    excluded = [*query.not_facts, *([FLAGGED] if query.flagged is False else ())]
     operators = query.operators
     if operators is not None:
         named = (("tag", operators.not_tags), ("owner", operators.not_owners), ("skill", operators.not_skills))

@@ -17,10 +17,9 @@ from zlib import crc32
 
 import numpy as np
 
-from indexer.fetcher.budgets import registrable
 from overlay.search.analysis import Tokens, compounds, compounds_of_joined, joined, stem, tokens_of
 from overlay.search.lexicon import ENDS, FIELD_END, TEXT_END, Hashes, Lexicon, lexicon, plain_words
-from overlay.search.ranker import COMPOUND_FLAG, SIGNED_FLAG, VERIFIED_FLAG, Forwards
+from overlay.search.ranker import COMPOUND_FLAG, NAME_WORDS, SIGNED_FLAG, VERIFIED_FLAG, Forwards
 from parsers.cards import Skill
 
 
@@ -45,9 +44,7 @@ class Indexed(Described, Protocol):
     @property
     def analysed(self) -> Analysed | None: ...
     @property
-    def owner(self) -> str: ...
-    @property
-    def domain(self) -> str: ...
+    def source(self) -> int: ...
     @property
     def verified(self) -> bool: ...
     @property
@@ -62,8 +59,8 @@ MAX_TERMS = 4_096
 GAP = 2
 """Positions between two texts of a field: their words are not neighbours."""
 
-_HEAD = Struct("<6H???d2I")  # lengths with and without positions, name_is_compound, verified, signed, since, sources
-_HEADS = np.dtype([("sizes", "<u2", 6), ("flags", "?", 3), ("since", "<f8"), ("sources", "<u4", 2)])
+_HEAD = Struct("<6H???dQ")  # lengths with and without positions, name_is_compound, verified, signed, since, source
+_HEADS = np.dtype([("sizes", "<u2", 6), ("flags", "?", 3), ("since", "<f8"), ("source", "<u8")])
 _UNCONFIRMED = -1.0
 _BREAK = 0  # the number at the positions of a gap
 
@@ -144,14 +141,14 @@ class Analysed:
 
     @classmethod
     def read(cls, card: Described, more: Iterable[str]) -> Analysed:
-        """Analyse the texts of a listing; `more` are texts besides name, description, tags and skills."""
+        """Analyse the texts of a listing; `more` are texts besides name, description, tags and skills. Of equal texts
+        of a field one counts: repeated skills add nothing."""
         keywords = list(card.tags)
         texts = [card.description]
         for skill in card.skills:
-            keywords += (skill.name, skill.id) if skill.name and skill.name != skill.id else (skill.id,)
-            keywords += skill.tags
+            keywords += (skill.name, skill.id, *skill.tags)
             texts += (skill.description, *skill.examples)
-        fields = [list(filter(None, group)) for group in ([card.name], keywords, [*texts, *more])]
+        fields = [list(dict.fromkeys(filter(None, group))) for group in ([card.name], keywords, [*texts, *more])]
         return cls(lexicon(), _joined_compounds(fields))
 
     def terms(self) -> set[str]:
@@ -159,10 +156,17 @@ class Analysed:
         return set(map(stem, self.surfaces))
 
     def field_terms(self, field: int) -> list[str]:
-        """The terms of a field in order, then those without a position."""
+        """The terms of a field in order, then those without a position, as the candidates of an engine are selected
+        by them: those of the name once, and only the first of them, of which the others are in the description."""
         texts = self.field(field)
         terms = [term for tokens in texts for term in tokens.terms]
-        return terms + [term for tokens in texts for term in tokens.extra]
+        extra = [term for tokens in texts for term in tokens.extra]
+        if FIELDS[field] == "name":
+            return list(dict.fromkeys(terms[:NAME_WORDS] + extra[:NAME_WORDS]))
+        if FIELDS[field] == "description":
+            (name,) = self.field(0)
+            extra += name.terms[NAME_WORDS:] + name.extra[NAME_WORDS:]
+        return terms + extra
 
     def sequences(self) -> list[str]:
         """The term sequences of each text for phrase search (`analysis.Tokens.sequences`)."""
@@ -197,27 +201,15 @@ def encode(analysed: Analysed, document: Indexed) -> bytes:
     since = document.text_since
     head = _HEAD.pack(
         *map(len, positioned), *map(len, extra), analysed.name_is_compound, document.verified, document.signed,
-        _UNCONFIRMED if since is None else float(since), *source_numbers(document),
+        _UNCONFIRMED if since is None else float(since), document.source,
     )  # fmt: skip
     return head + Struct(f"<{sum(map(len, positioned)) + sum(map(len, extra))}I").pack(*chain(*positioned, *extra))
 
 
-def source_numbers(document: Indexed) -> tuple[int, int]:
-    """The owner and the registrable domain of a listing as numbers, 0 for none. A verified domain differs from the same
-    domain unverified."""
-    owner = number(document.owner) if document.owner else 0
-    return owner, _domain_number(document.domain, document.verified) if document.domain else 0
-
-
-@lru_cache(maxsize=16_384)
-def _domain_number(domain: str, is_verified: bool) -> int:
-    return number(f"{registrable(domain)} {is_verified}")
-
-
-def sources(blob: bytes) -> tuple[int, int]:
-    """The numbers of owner and domain in an encoded forward index, 0 for none."""
-    *_, owner, domain = _HEAD.unpack_from(blob)
-    return owner, domain
+def source_of(blob: bytes) -> int:
+    """The number of the source in an encoded forward index, 0 for none."""
+    *_, source = _HEAD.unpack_from(blob)
+    return int(source)
 
 
 def decoded(blobs: Sequence[bytes]) -> Forwards:

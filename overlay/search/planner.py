@@ -48,6 +48,8 @@ POWER = 1.45
 JOINED, SPLIT, COMPLETED, CORRECTED = 0.9, 0.6, 0.4, 0.9
 RARE = 2  # listings that contain a part of a composed word, where something else can be meant
 MAX_CORRECTIONS, MAX_CORRECTIONS_IN_LONG, MAX_COMPLETIONS = 8, 3, 6
+MAX_UNKNOWN = 8
+"""Words of a question in use nowhere that are corrected or split, the first ones: each is compared with all words."""
 _SECOND_EDIT = 0.05  # likelihood of two errors relative to one
 _SHORTEST_PART, _SHORTEST_SPLIT = 3, 6
 _TOO_SHORT = 2  # letters of a word that is completed only where no listing contains it
@@ -206,6 +208,7 @@ class _Planner:
         self._is_long = len(words) > SHORT
         self._frequencies: dict[str, int] = {}
         self._completed: list[str] = []
+        self._unknown = 0
 
     def _look_up(self, texts: Collection[str]) -> None:
         """Read the frequencies of terms, in one look-up."""
@@ -252,7 +255,8 @@ class _Planner:
         for compound in joined:
             add(compound, JOINED, "joined")
         held = any(map(self._frequency, weights))
-        if not held:
+        self._unknown += not held
+        if not held and self._unknown <= MAX_UNKNOWN:
             corrections = list(self._corrections(word))
             for near, weight in corrections:
                 add(near.term, weight, "corrected", near.edits, near.written)

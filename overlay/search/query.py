@@ -121,6 +121,7 @@ class Query(NamedTuple):
     group: str | None = None
     statuses: tuple[str, ...] = ("live", "pending")
     verified: bool | None = None
+    flagged: bool | None = None
     height_chain: str | None = None
     from_height: int | None = None
     to_height: int | None = None

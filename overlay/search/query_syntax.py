@@ -3,7 +3,8 @@
 `"web search"` requires a phrase; `-word` and `-"a phrase"` exclude one; `tag:`, `owner:` and `skill:` with a word or a
 phrase are filters, or exclusions after a hyphen. An operator is recognised only at the start of a word, so quotes,
 hyphens and colons inside a word, and double hyphens, are plain text. An unpaired quote, a lone hyphen and a filter
-without a value are ignored. In texts of more than eight words quotes and hyphens are punctuation, as in any sentence.
+without a value are ignored, and so is `*` alone. In texts of more than eight words quotes and hyphens are
+punctuation, as in any sentence.
 Every text is a valid query, of which 96 words and 2 kB are read; stop words of longer texts are not counted.
 """
 
@@ -58,6 +59,8 @@ class ParsedText(NamedTuple):
 def read(text: str) -> ParsedText:
     """Parse what is read of a text; without operators it is returned unchanged. Takes linear time."""
     text, left_out = _cut(text)
+    if text.strip() == "*":
+        return ParsedText("", left_out=left_out)
     if not _HINT.search(text):
         return ParsedText(text, left_out=left_out)
     if _UNFINISHED.fullmatch(text):  # as when the user starts typing a phrase

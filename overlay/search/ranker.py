@@ -31,6 +31,11 @@ another."""
 FIELD_CONSTANT = (1 - _SHARE[0], 1 - _SHARE[1], 1 - _SHARE[2])
 FIELD_SHARE = (_SHARE[0] / MEAN_LENGTHS[0], _SHARE[1] / MEAN_LENGTHS[1], _SHARE[2] / MEAN_LENGTHS[2])
 """A term counts FIELD_WEIGHT / (FIELD_CONSTANT + FIELD_SHARE · length) for each occurrence in a field."""
+ALONE = FIELD_WEIGHT[0] / (FIELD_CONSTANT[0] + FIELD_SHARE[0])
+"""What a term of a name counts, however often it is repeated there: no more than a name of this term alone."""
+NAME_WORDS = 8
+"""Terms of a name, with a position and without one, that have its weight; the others have that of a description, with
+the norm of the whole name, and no neighbours: a long list of words gains nothing by being a name."""
 SATURATION = 0.9
 NEAR, PROXIMITY = 2, 0.25
 EXACT_NAME = 0.5
@@ -153,12 +158,34 @@ def _mark_pairs(member: npt.NDArray[np.uint8], first: np.int64, second: np.int64
 
 
 @compiled
+def _distinct_share(terms: Numbers, start: int, end: int) -> float:
+    """The share of the terms of a name that do not repeat one before; only the first `NAME_WORDS` are compared."""
+    repeats = 0
+    for position in range(start, min(end, start + NAME_WORDS)):
+        for before in range(start, position):
+            if terms[before] == terms[position]:
+                repeats += 1
+                break
+    return 1 - repeats / (end - start) if end > start else 1.0
+
+
+@compiled
 def field_norm(ends: Numbers, row: int, field: int) -> float:
     """What an occurrence of a term in a field counts, by the field's weight and length; `row` is where the ends of the
     document's sections begin."""
     first = np.int64(ends[row + field - 1]) if field else np.int64(0)
     length = np.int64(ends[row + field]) - first
     return FIELD_WEIGHT[field] / (FIELD_CONSTANT[field] + FIELD_SHARE[field] * length)
+
+
+@compiled
+def counted(frequency: float, norm: float, section: int, index: int) -> float:
+    """The frequency of a term with one more occurrence, at an index of a section; `norm` is that of the section's
+    field."""
+    if section % FIELD_COUNT:
+        return frequency + norm
+    late = FIELD_WEIGHT[2] / FIELD_WEIGHT[0] if index >= NAME_WORDS else 1.0
+    return min(frequency + norm * late, max(frequency, ALONE))
 
 
 @compiled
@@ -197,14 +224,14 @@ def _scan(
         position = _next_slot(terms, start + section_start, start + section_end, slots)
         while position < start + section_end:
             column = _slot(slots, terms[position])
-            frequency[column] += norm
+            frequency[column] = counted(frequency[column], norm, section, position - start - section_start)
             if field == 0:
                 in_name[column] = 1
                 if section < FIELD_COUNT:
                     placed += 1
                 else:
                     whole += 1
-            if section < FIELD_COUNT:
+            if section < FIELD_COUNT and (field or position - start < NAME_WORDS):
                 if position - last_at <= NEAR:
                     _mark_pairs(member, last, column, held)
                 if position - before_at <= NEAR:
@@ -363,9 +390,10 @@ def rank(
         document = documents[index]
         placed, whole = _scan(forwards, document, slots, member, frequency, in_name, held)
         total, near = _fill_words(plan, columns, frequency, words[row], best[row]), _proximity(held, plan.rarities)
-        is_exact = placed == forwards.ends[document * SECTIONS]
-        is_exact = is_exact or (forwards.flags[document] & COMPOUND_FLAG and whole > 0)
-        exact = 1 + EXACT_NAME * _exact_name(plan.starts, columns, plan.weights, in_name) if is_exact else 1.0
+        start, exact = forwards.offsets[document], 1.0
+        if placed == forwards.ends[document * SECTIONS] or (forwards.flags[document] & COMPOUND_FLAG and whole > 0):
+            distinct = _distinct_share(forwards.terms, start, start + np.int64(forwards.ends[document * SECTIONS]))
+            exact += EXACT_NAME * distinct * _exact_name(plan.starts, columns, plan.weights, in_name)
         static = static_rank(forwards.flags[document], forwards.since[document], newest)
         factors[row, 0], factors[row, 1], factors[row, 2] = near, exact, static
         factors[row, 3] = (total + near) * exact * static

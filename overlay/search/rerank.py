@@ -4,9 +4,10 @@
 
 words       Σ over the query's words: max over alternatives of value · f / (f + 0.9), where f sums over the fields the
             term's count, weighted and normalised by the field's length (BM25F: Robertson, Zaragoza and
-            Taylor, Simple BM25 extension to multiple weighted fields, CIKM 2004)
+            Taylor, Simple BM25 extension to multiple weighted fields, CIKM 2004); in the name repeats count no more
+            than a name of the term alone, and terms after the first eight have the weight of a description
 proximity   a quarter of the rarer of two neighbouring words within two positions of each other
-exact name  up to 1.5 where the listing's name consists of exactly the query's words
+exact name  up to 1.5 where the listing's name consists of exactly the query's words, less for repeated ones
 static rank 1.05 for a verified domain or card hash, 1.02 for a signature, up to 1.03 for age (0.97 unconfirmed): text
             alone cannot obtain these, and together they weigh less than a word (`tests/contracts/test_ranking.py`)
 """

@@ -1,6 +1,6 @@
-"""Stop words: function words, and in English also the words of requests ("I am looking for", "please"). They find
-nothing by themselves, and are not searched for in sentences: listings hardly use them, and their rarity would outweigh
-the words that matter (MRR@10 of four benchmarks of stated needs: `docs/ranking.md`).
+"""Stop words: function words, and in English also the words of requests ("I am looking for", "please") and of numbers
+up to twelve. They find nothing by themselves, and are not searched for in sentences: listings hardly use them, and
+their rarity would outweigh the words that matter (MRR@10 of four benchmarks of stated needs: `docs/ranking.md`).
 
 English is assumed unless more words of a text, and at least three, are function words of another language. The lists of
 other languages are the Snowball project's, as Whoosh carries them.
@@ -39,7 +39,8 @@ _REQUESTS = frozenset(
     wondering
     """.split()  # noqa: SIM905 - a list of words reads better
 )
-ENGLISH = _FUNCTION_WORDS | _REQUESTS
+_NUMBERS = frozenset(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"))
+ENGLISH = _FUNCTION_WORDS | _REQUESTS | _NUMBERS
 """Case-folded, without apostrophes."""
 
 

@@ -24,10 +24,13 @@ import numpy.typing as npt
 from overlay.search.analysis import is_correctable, stem
 from overlay.text.compact_json import decode, encode
 
-MAX_COMPARED = 20_000  # words that a mistyped one is compared with at most
+MAX_COMPARED = 1_000
+"""Words that a mistyped one is compared with at most: those with the signatures that differ least. Strangers write any
+number of words of the same letters."""
+
 MAX_UNUSED = 20_000  # words of no listing that stay in memory
 SHORTEST, LONGEST = 4, 26  # letters of the candidates for a mistyped word of 5 to 24
-_SHORT_PREFIX = 2  # letters; thousands of words have it, so that their completions are kept until a change
+_MANY = 1_000  # words with one prefix, of which the completions are kept until a change
 _END = "\U0010ffff"
 _Bits = npt.NDArray[np.uint64]
 
@@ -161,13 +164,15 @@ class TermDictionary:
             with self._lock:
                 by_length = self._by_length = _by_length(self.counts.surfaces)
         (bits,) = signatures([word])
-        others: list[str] = []
+        others, differences = list[str](), [np.empty(0, np.uint8)]
         for length in range(len(word) - edits, len(word) + edits + 1):
             if length in by_length:
                 words, bits_of = by_length[length]
-                most = 2 * edits - abs(length - len(word))
-                others += [words[index] for index in np.flatnonzero(np.bitwise_count(bits_of ^ bits) <= most).tolist()]
-        return nearest(word, others, edits, self.counts.surfaces.__getitem__)
+                near, bits_apart = alike(bits_of, bits, 2 * edits - abs(length - len(word)))
+                others += map(words.__getitem__, near.tolist())
+                differences.append(bits_apart)
+        closest = np.argsort(np.concatenate(differences), kind="stable")[:MAX_COMPARED]
+        return nearest(word, [others[index] for index in closest], edits, self.counts.surfaces.__getitem__)
 
     def completions(self, prefix: str, limit: int) -> list[str]:
         """Surfaces with a prefix, itself excluded, by falling frequency, then by spelling."""
@@ -182,7 +187,7 @@ class TermDictionary:
         surfaces = self.counts.surfaces
         best = sorted(order[low:high], key=surfaces.__getitem__, reverse=True)[: limit + 1]  # equal ones stay in order
         completions = [word for word in best if word != prefix and surfaces[word]][:limit]
-        if completions and len(prefix) <= _SHORT_PREFIX:  # so that the words in use bound the cache
+        if high - low > _MANY:  # so that the words in use bound the cache
             cache[prefix, limit] = completions
         return completions
 
@@ -192,9 +197,19 @@ def nearest(word: str, others: Sequence[str], edits: int, frequency: Callable[[s
     from rapidfuzz.distance import OSA  # which takes as long to load as numpy
     from rapidfuzz.process import extract
 
-    near = extract(word, others[:MAX_COMPARED], scorer=OSA.distance, processor=None, score_cutoff=edits, limit=None)
+    near = extract(word, others, scorer=OSA.distance, processor=None, score_cutoff=edits, limit=None)
     in_use = [Near(other, int(distance), frequency(other)) for other, distance, _ in near]
     return sorted((near for near in in_use if near.listings), key=lambda near: (near.edits, -near.listings, near.word))
+
+
+def alike(signed: _Bits, bits: np.uint64, most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """The indexes of the signatures that differ from one in at most so many bits, the `MAX_COMPARED` with the fewest,
+    and in how many."""
+    differences = np.bitwise_count(signed ^ bits)
+    near = np.flatnonzero(differences <= most)
+    if len(near) > MAX_COMPARED:
+        near = np.sort(near[np.argsort(differences[near], kind="stable")[:MAX_COMPARED]])
+    return near, differences[near]
 
 
 def signatures(words: Sequence[str]) -> _Bits:

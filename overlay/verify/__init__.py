@@ -184,5 +184,5 @@ def _not_proved(context: VerificationContext) -> list[str]:
         proved = set()
     needed = steps.MEMBERS | expected.keys() | item_members.unprovable(context.answer)
     if "domain" in proved and item.get("domain") is not None:
-        needed |= {"domain.checkedAt"}
+        needed |= {f"domain.{name}" for name in ("checkedAt", "lastFailure") if name in item["domain"]}
     return item_members.not_proved(item, context.answer.proof, needed, proved)

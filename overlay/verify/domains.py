@@ -72,11 +72,11 @@ def inscribed(answer: ServerAnswer, hosts: Hosts, host: str) -> Finding:
 
 
 def _answered(answer: ServerAnswer) -> object:
-    """The item's domain without the time of the last check, which is not verifiable."""
+    """The item's domain without the times and failures of checks, which are not verifiable."""
     answered = answer.item.get("domain")
     if not isinstance(answered, dict):
         return answered
-    return {name: value for name, value in answered.items() if name != "checkedAt"}
+    return {name: value for name, value in answered.items() if name not in ("checkedAt", "lastFailure")}
 
 
 _WORDS = {

@@ -19,7 +19,7 @@ from parsers.cards import AgentCard, read_of
 from parsers.claims.canonical_json import DocumentError, read
 from parsers.claims.payment import UtxoChain
 from parsers.claims.payment_proof import MAX_PROOF_BYTES, ProvedPayment, read_payment
-from parsers.claims.rating import RatedListing, ReceiptRecord, rate
+from parsers.claims.rating import RatedListing, ReceiptRecord, rate, stars
 from parsers.claims.work_receipts import bound_key, receipts_in
 
 MAX_PAGES, MAX_BLOCKS = 128, 500
@@ -27,6 +27,10 @@ MAX_PAGES, MAX_BLOCKS = 128, 500
 
 MAX_PROOF = 4 * MAX_PROOF_BYTES + 1_000
 """Bytes of the proof of a payment: a BEEF and a parent as hex."""
+
+
+_ADDED = frozenset(("failed", "paidTasks", "customers", "stars"))
+"""The members of a rating that overlays of release 0.2 do not answer."""
 
 
 class ReceiptSource(Protocol):
@@ -83,9 +87,17 @@ class RatingCheck:
         )
         again = rate(self._records, listing, self._first["asOf"])
         score = None if again.score is None else again.score / 1_000
-        stated = tuple(rating[name] for name in ("score", "rung", "evidence"))
-        if (score, f"E{again.rung}", again.completed + again.failed) != stated:
-            raise NotProvedError(f"the rating is {str(stated[0])[:40]}, and the receipts give {score}")
+        evidence = again.completed + again.failed
+        computed = {
+            "score": score, "rung": f"E{again.rung}", "evidence": evidence, "failed": again.failed,
+            "paidTasks": again.paid_tasks, "customers": again.customers,
+            "stars": None if again.score is None else stars(again.score, again.customers),
+        }  # fmt: skip
+        for name, value in computed.items():
+            if (rating.get(name, value) if name in _ADDED else rating[name]) != value:
+                raise NotProvedError(
+                    f"{name} of the rating is {str(rating.get(name))[:40]}, and the receipts give {value}"
+                )
         return (
             f"{len(self._records):,} records from {len(self._works):,} documents, paid in {len(self.blocks):,} blocks, "
             f"come to {score}; owners of other keys, rated payers, and what is left out are the server's word"

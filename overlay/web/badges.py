@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from overlay.text.interval_words import in_words
 from parsers.cards.price_changes import ADDRESS, PRICE
 
-SAME = ("same-name", "same-url", "same-address")
-"""Codes of warnings that an older listing has the same name, URL or pay-to address."""
+SAME = ("same-name", "same-url", "same-address", "same-text")
+"""Codes of warnings that an older listing has the same name, URL, pay-to address or text."""
 
 
 class Meaning(NamedTuple):
@@ -68,7 +68,8 @@ MEANINGS: dict[str, Meaning] = {
     ),
     "update": Meaning(
         "update waiting", "warn",
-        "A newer revision is in the mempool. Shown is the newest one that is in a block.",
+        "A newer revision is in the mempool. Shown is the newest one that is in a block. The listing's page shows what "
+        "it changes: read that before you pay.",
     ),
     "burned": Meaning(
         "burned", "bad",
@@ -94,6 +95,11 @@ MEANINGS: dict[str, Meaning] = {
         "pay-to shared", "bad",
         "An older listing takes payments at the same address; the listing's page links to it. No agent that its domain "
         "names by id has this badge.",
+    ),
+    "same-text": Meaning(
+        "text taken", "bad",
+        "An older listing has this text, but another URL, host, command or pay-to address; the listing's page links to "
+        "it. No agent that the host of the older one's URL confirms has this badge.",
     ),
     PRICE: Meaning(
         "price changed", "warn",

@@ -95,8 +95,8 @@ _BUDGET = 20_000
 _NOT_FILTERS = ONLY_OVER_HTTP | {"q", "sort", "limit", "offset", "cursor", "priceCurrency"}
 _LABELS = {
     **TITLES, "maxPrice": "At most", "minPrice": "At least", "domain": "Domain", "owner": "Owner",
-    "duplicatesOf": "Duplicates of", "verified": "Verified", "fromBlock": "From block", "toBlock": "To block",
-    "updatedSince": "Updated since",
+    "duplicatesOf": "Duplicates of", "verified": "Verified", "flagged": "Flagged", "fromBlock": "From block",
+    "toBlock": "To block", "updatedSince": "Updated since",
     "asOfHeight": "As of block",
 }  # fmt: skip
 _MOST_CHIPS, _CHIPS_BUDGET = 20, 10_000

@@ -40,14 +40,6 @@ PAGES = {
 """Pages of docs/ by name, each with what it is about."""
 
 _PACKAGED, _SOURCE = Path(__file__).with_name("guide_pages"), Path(__file__).parents[2] / "docs"
-_FORMER_ANCHORS = {
-    "submitting-receipts": "handing-evidence-in",
-    "verify-without-trust": "verify-trusting-nobody",
-    "guarantees": "what-the-ledger-guarantees",
-    "rules-and-their-effects": "rules-and-what-they-bring",
-}
-"""Anchors that headings had before, by their anchor: links to them still lead there."""
-
 _ROLES = {"table": "table", "thead": "rowgroup", "tbody": "rowgroup", "tr": "row", "th": "columnheader", "td": "cell"}
 """Roles of the parts of a table, which they lose on narrow screens, where cells are shown one below the other."""
 
@@ -122,11 +114,8 @@ def _prepare(tokens: Iterable[Token]) -> None:
 
 
 def _anchor(heading: Token, content: Token) -> None:
-    """Give a heading its anchor, and the one that it had before."""
-    anchor = re.sub(r"[^\w -]", "", content.content.lower()).replace(" ", "-")
-    heading.attrSet("id", anchor)
-    if anchor in _FORMER_ANCHORS and content.children is not None:
-        content.children.insert(0, Token("html_inline", "", 0, content=f'<a id="{_FORMER_ANCHORS[anchor]}"></a>'))
+    """Give a heading its anchor, that of its text on GitHub."""
+    heading.attrSet("id", re.sub(r"[^\w -]", "", content.content.lower()).replace(" ", "-"))
 
 
 def served_address(href: str) -> str:

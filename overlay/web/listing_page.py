@@ -19,6 +19,7 @@ from overlay.api.protocol_requests import read_item
 from overlay.api.services import AppServices
 from overlay.api.shared_services import RECEIPTS
 from overlay.listings import lookup
+from overlay.listings.pending_changes import SUBJECTS
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.text.safe_text import visible_in_json
 from overlay.web.amounts import FAMILIAR, about
@@ -136,6 +137,7 @@ def _page(services: AppServices, text: str, into: str) -> bytes:
         "into": into,
         "has_receipts": RECEIPTS in services.brought,
         **_prices(item, into, exchange),
+        "subjects": SUBJECTS,
         "install": install_config(item) if "servers" not in item else None,
     }
     return render_within("listing.html", LISTING_BYTES, **values)

@@ -70,7 +70,7 @@ def _lead(services: AppServices, item: dict[str, Any]) -> Leads:
     proved = item["txid"] in services.store.proved([item["txid"]])
     logo = addresses(services.logos, [item]).get(item["logo"], "")
     shown = result(item, cheapest, worth(cheapest, services.exchange), {}, proved=proved, logo=logo)
-    waiting = item["pending"]["summary"] or "" if "pending" in item else ""
+    waiting = item["pending"]["summary"] if "pending" in item else ""
     return Leads(item["id"], cut(item["name"], _NAME), render_card(shown), shown.badges, waiting)
 
 

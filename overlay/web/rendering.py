@@ -19,8 +19,10 @@ from markupsafe import Markup
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, not_modified, unchanged, weak_etag
 from overlay.api.problems import ProblemError
 from overlay.publish.trace import tone
-from overlay.text.interval_words import per
+from overlay.text.interval_words import in_words, per
+from overlay.text.rating_words import rating_words
 from overlay.text.safe_text import visible
+from overlay.text.severity_words import severity_words
 from overlay.web.amounts import percent, short
 from overlay.web.assets import asset_url, assets
 from overlay.web.badges import warning_text
@@ -51,7 +53,7 @@ def _environment() -> Environment:
         finalize=_shown,
         auto_reload=False,
     )
-    filters = (segment, per, moment, percent, sentence, warning_text, tone)
+    filters = (segment, per, rating_words, moment, percent, sentence, severity_words, warning_text, tone, in_words)
     environment.filters |= {function.__name__: function for function in filters}
     environment.filters |= {"web": web_link, "asset": asset_url, "feed": feed_name, "hosts": hosts_only}
     environment.filters["short"] = lambda amount: short(Decimal(amount))

@@ -23,7 +23,7 @@ from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.search_answer import AGAIN, NO_INDEX, next_cursor
 from overlay.api.search_request import SearchRequest
 from overlay.api.services import AppServices
-from overlay.engines import CompilingError
+from overlay.engines import CompilingError, IndexPosition
 from overlay.installation import SORTS
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.projection.search_index import SearchIndex
@@ -132,8 +132,8 @@ async def search(request: web.Request) -> web.Response:
     etag = page_etag(request, index, heights, query_string, seen)
     if unchanged(request, etag):
         return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
-    parameters, outcome = await _outcome(request, query_string, heights)
-    if index is None and outcome.hits and not outcome.hits.total:
+    parameters, outcome = await _outcome(request, query_string, heights, index)
+    if outcome.hits is not None and await search_api.has_no_index(request, outcome.hits, index):
         outcome = SearchOutcome(outcome.search_request, None, (_NO_INDEX,))
     body = await to_thread(_page, services, parameters, outcome, heights)
     if not outcome.faults:
@@ -143,14 +143,16 @@ async def search(request: web.Request) -> web.Response:
     return answer
 
 
-async def _outcome(request: web.Request, query_string: str, heights: Mapping[str, int]) -> tuple[Pairs, SearchOutcome]:
+async def _outcome(
+    request: web.Request, query_string: str, heights: Mapping[str, int], index: IndexPosition | None
+) -> tuple[Pairs, SearchOutcome]:
     services = request.app[SERVICES]
     parameters: Pairs = ()
     try:
         if len(query_string) > LONGEST:
             raise bad_request("too-long", f"the page reads searches of up to {LONGEST:,} characters")
         parameters = pairs(query_string)
-        search_request = search_api.read_search(services, parameters, heights)
+        search_request = await search_api.read_search(request, parameters, heights, index)
         if services.engine.is_compiling:
             return parameters, SearchOutcome(search_request, None, (_COMPILING,))
         hits = await _find_with_facets(request, search_request)

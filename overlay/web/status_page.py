@@ -23,6 +23,14 @@ POINTERS = {
 }  # fmt: skip
 """What became of the cards that pointers name, in words."""
 
+DEGRADED = {
+    "database": "the database does not answer or cannot be written, and counts may be old",
+    "search": "searches are not answered yet",
+    "index-behind": "new listings cannot be searched yet",
+    "failed": "some listings, rows or hosts failed and are left out",
+}  # fmt: skip
+"""What does not work, in words."""
+
 MAX_CHAINS = 6
 """Chains of which lines are drawn: two of 3 kB at most."""
 
@@ -40,14 +48,24 @@ def _page(services: AppServices) -> bytes:
     chains = enumerate(members["chains"][:MAX_CHAINS])
     lines = [line for number, chain in chains for line in drawings(history, chain, now, f"chain-{number}")]
     return render(
-        "status.html", here="/status", status=members, tone=tone, words=POINTERS, metrics=metrics, lines=lines,
-        most_chains=MAX_CHAINS,
+        "status.html", here="/status", status=members, tone=tone, degraded=degraded, words=POINTERS, metrics=metrics,
+        lines=lines, most_chains=MAX_CHAINS,
     )  # fmt: skip
+
+
+def degraded(word: str) -> str:
+    """What a word of `degraded` says."""
+    kind, _, name = word.partition(":")
+    if kind == "sources-disagree":
+        return f"the sources of the chain {name} disagree"
+    return DEGRADED.get(word) or f"the chain {name} is not followed"
 
 
 def tone(state: str, error: str) -> str:
     """The tone of a chain's state: good, warn or bad."""
-    return "bad" if error or state in ("stopped", "unreachable") else "good" if state == "following" else "warn"
+    return (
+        "bad" if error or state in ("silent", "stopped", "unreachable") else "good" if state == "following" else "warn"
+    )
 
 
 def drawings(history: HeightHistory, chain: Mapping[str, Any], now: int, name: str) -> Iterator[Drawing]:

@@ -10,9 +10,23 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from parsers.bitcoin.script import OP_CODESEPARATOR, OP_ENDIF, OP_FALSE, OP_IF, OP_NOTIF, OP_RETURN, is_p2pkh, ops
+from parsers.bitcoin import base58
+from parsers.bitcoin.script import (
+    OP_CODESEPARATOR,
+    OP_ENDIF,
+    OP_FALSE,
+    OP_IF,
+    OP_NOTIF,
+    OP_RETURN,
+    is_p2pkh,
+    ops,
+    p2pkh,
+)
 
 _LONGEST_LOCK = 42
+
+_WITNESS = {22: (b"\x00\x14",), 34: (b"\x00\x20", b"\x51\x20")}
+"""How the scripts of witness programs begin that have an address here, by their sizes: P2WPKH, P2WSH, P2TR."""
 
 
 class Prefixes(NamedTuple):
@@ -100,10 +114,10 @@ def address(script: bytes, prefixes: Prefixes) -> str | None:
         return _hashed(script[2:22], prefixes.p2sh, 1, prefixes)
     if prefixes.cashaddr and size == 35 and script[:2] == b"\xaa\x20" and script[34] == 0x87:
         return cashaddr(prefixes.cashaddr, 1, script[2:34])  # P2SH32, on BCH since 2023
-    if prefixes.bech32 and size in (22, 34) and script[:2] == bytes((0, size - 2)):
-        return segwit(prefixes.bech32, 0, script[2:])
-    if prefixes.bech32 and size == 34 and script[:2] == b"\x51\x20":
-        return segwit(prefixes.bech32, 1, script[2:])
+    if prefixes.bech32 and script[:2] in _WITNESS.get(size, ()):
+        import wallycore
+
+        return str(wallycore.addr_segwit_from_bytes(script, prefixes.bech32, 0))
     return None
 
 
@@ -118,6 +132,29 @@ def p2pkh_hash(address: str, prefixes: Prefixes) -> bytes | None:
     return (_cashaddr_hash(address, prefixes.cashaddr) if prefixes.cashaddr else None) or _hash_of(
         address, (prefixes.p2pkh,)
     )
+
+
+def script_of(text: str, prefixes: Prefixes) -> bytes | None:
+    """The locking script of an address of a network; None for any other text."""
+    if (digest := p2pkh_hash(text, prefixes)) is not None:
+        return p2pkh(digest)
+    if prefixes.p2sh is not None and (digest := _hash_of(text, (prefixes.p2sh,))) is not None:
+        return b"\xa9\x14" + digest + b"\x87"
+    return _witness_script(text, prefixes.bech32) if prefixes.bech32 else None
+
+
+def _witness_script(text: str, prefix: str) -> bytes | None:
+    """The script of an address of a witness program (BIP 173, BIP 350) of a form that `address` has, all in one
+    case."""
+    import wallycore
+
+    if not text.isascii():
+        return None
+    try:
+        script = bytes(wallycore.addr_segwit_n_to_bytes(text, len(text), prefix, len(prefix), 0))
+    except ValueError:
+        return None
+    return script if address(script, Prefixes(0, bech32=prefix)) is not None else None
 
 
 def _cashaddr_hash(text: str, prefix: str) -> bytes | None:
@@ -135,13 +172,8 @@ def _cashaddr_hash(text: str, prefix: str) -> bytes | None:
 
 
 def _hash_of(address: str, versions: tuple[int, ...]) -> bytes | None:
-    import base58
-
-    try:
-        raw: bytes = base58.b58decode_check(address)
-    except ValueError:
-        return None
-    return raw[1:] if len(raw) == 21 and raw[0] in versions else None
+    raw = base58.decode(address, checksum=True)
+    return raw[1:] if raw is not None and len(raw) == 21 and raw[0] in versions else None
 
 
 @lru_cache(maxsize=256)  # the offers of a card are mostly paid to one address
@@ -150,43 +182,30 @@ def looks_valid(address: str) -> bool:
 
     Bech32 addresses and paymails (`name@host`) are accepted without a check.
     """
-    import base58
-
     if address.lower().startswith(("bc1", "tb1")) or "@" in address:
         return True
-    if not (25 <= len(address) <= 36 and address.isascii() and address.isalnum()):
-        return False
-    try:
-        return len(base58.b58decode_check(address)) == 21
-    except ValueError:
-        return False
+    raw = base58.decode(address, checksum=True)
+    return raw is not None and len(raw) == 21
 
 
 @lru_cache(maxsize=4096)
 def _hashed(hash160: bytes, version: int, kind: int, prefixes: Prefixes) -> str:
     if prefixes.cashaddr:
         return cashaddr(prefixes.cashaddr, kind, hash160)
-    import base58
-
-    text: bytes = base58.b58encode_check(bytes((version,)) + hash160)
-    return text.decode()
+    return base58.encode(bytes((version,)) + hash160, checksum=True)
 
 
 _CHARSET = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
-_BECH32 = (30, (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3))
-_CASHADDR = (40, (0x98F2BC8E61, 0x79B76D99E2, 0xF33E5FB3C4, 0xAE2EABE2A8, 0x1E4F43E470))
-_BECH32M_CONSTANT = 0x2BC830A3
+_GENERATORS = (0x98F2BC8E61, 0x79B76D99E2, 0xF33E5FB3C4, 0xAE2EABE2A8, 0x1E4F43E470)
 
 
-def _polymod(code: tuple[int, tuple[int, ...]], values: Iterable[int]) -> int:
-    """The remainder of 5-bit symbols under a BCH code: `code` is the checksum width in bits and the generators."""
-    width, generators = code
-    top = width - 5
+def _polymod(symbols: Iterable[int]) -> int:
+    """The remainder (40 bits) of 5-bit symbols under cashaddr's BCH code."""
     remainder = 1
-    for value in values:
-        head = remainder >> top
-        remainder = (remainder & (1 << top) - 1) << 5 ^ value
-        for bit, generator in enumerate(generators):
+    for symbol in symbols:
+        head = remainder >> 35
+        remainder = (remainder & (1 << 35) - 1) << 5 ^ symbol
+        for bit, generator in enumerate(_GENERATORS):
             if head >> bit & 1:
                 remainder ^= generator
     return remainder
@@ -199,20 +218,11 @@ def _five_bits(data: bytes) -> list[int]:
     return [number >> 5 * (symbols - 1 - position) & 31 for position in range(symbols)]
 
 
-def segwit(prefix: str, version: int, program: bytes) -> str:
-    """The address of a witness program: bech32 for version 0 (BIP 173), bech32m for later versions (BIP 350)."""
-    payload = [version, *_five_bits(program)]
-    expanded = [ord(char) >> 5 for char in prefix] + [0] + [ord(char) & 31 for char in prefix]
-    check = _polymod(_BECH32, expanded + payload + [0] * 6) ^ (_BECH32M_CONSTANT if version else 1)
-    symbols = payload + [check >> 5 * (5 - position) & 31 for position in range(6)]
-    return f"{prefix}1{''.join(_CHARSET[symbol] for symbol in symbols)}"
-
-
 def cashaddr(prefix: str, kind: int, digest: bytes) -> str:
     """A BCH address (cashaddr specification): `kind` 0 is P2PKH, 1 is P2SH; `digest` has 20 or 32 bytes."""
     version = kind << 3 | {20: 0, 32: 3}[len(digest)]
     payload = _five_bits(bytes((version,)) + digest)
     expanded = [ord(char) & 31 for char in prefix] + [0]
-    check = _polymod(_CASHADDR, expanded + payload + [0] * 8) ^ 1
+    check = _polymod(expanded + payload + [0] * 8) ^ 1
     symbols = payload + [check >> 5 * (7 - position) & 31 for position in range(8)]
     return f"{prefix}:{''.join(_CHARSET[symbol] for symbol in symbols)}"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from parsers.cards.card import AgentCard, Skill
 from parsers.cards.fields import Fields, Json
+from parsers.cards.findings import note_private, note_texts
 from parsers.cards.identity_statement import read_motebit
 from parsers.cards.offers import read_offers
 from parsers.cards.strict_json import step
@@ -29,11 +30,6 @@ _INTERFACE_KEYS = ("supportedInterfaces", "additionalInterfaces")
 _FOREIGN_PRICES = ("pricing", "x402", "price")
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*+://[^\s/?#]++\S*+")  # possessive: in linear time
-_LOCAL = re.compile(
-    r"[a-z]+://(?:[^/@]*@)?(?:localhost|[^/:?#]+\.(?:local|localhost|internal)|127\.[0-9.]+|0\.0\.0\.0|10\.[0-9.]+"
-    r"|192\.168\.[0-9.]+|172\.(?:1[6-9]|2[0-9]|3[01])\.[0-9.]+|169\.254\.[0-9.]+|\[::1\])(?=[:/?#]|$)",
-    re.IGNORECASE,
-)
 
 
 class _Identified(NamedTuple):
@@ -50,6 +46,7 @@ def read_agent(card: Json, fields: Fields) -> AgentCard:
     Texts are taken in order of importance: beyond 64 kB of text, the last ones are not indexed.
     """
     note_broken_rules(card, fields)
+    note_texts(card, fields)
     version = protocol(card)
     name, url = fields.text(card, "name"), _url(card, fields, version)
     description, logo, provider = fields.text(card, "description"), read_logo(card, fields), read_provider(card, fields)
@@ -134,7 +131,8 @@ def note_broken_rules(card: Json, fields: Fields) -> None:
     if not any(_is_text(skill.get("id")) for skill in _objects_in(skills)):
         fields.error("card-skills", "none of them has an id" if skills else "", "/skills")
     if not _is_text(card.get("url")) and not _first_url(card, _INTERFACE_KEYS):
-        fields.error("card-url", "", "/url")
+        is_respelt = card.get("supported_interfaces") is not None
+        fields.error("card-url", "supported_interfaces is spelt supportedInterfaces" if is_respelt else "", "/url")
 
 
 def _is_text(value: Any) -> TypeGuard[str]:
@@ -206,6 +204,8 @@ def _interfaces(card: Json, fields: Fields, version: str) -> tuple[dict[str, Any
             _note_missing_of_interface(entry, fields, pointer, version)
             rest = {key: fields.text(entry, key, pointer) for key in ("protocolVersion", "tenant")}
             members = {"url": fields.bounded(url, pointer, "url"), "protocolBinding": binding, **rest}
+            if url != card.get("url"):
+                note_private(members["url"], fields, f"{pointer}/url")
             interfaces.append({key: text for key, text in members.items() if text})
     return tuple(interfaces)
 
@@ -227,8 +227,8 @@ def _url(card: Json, fields: Fields, version: str) -> str:
         fields.warn("missing", f"url, which A2A {version} requires", "/url")
     if written and not _ABSOLUTE.fullmatch(written):
         fields.warn("url-form", written, "/url")
-    elif _LOCAL.match(url):
-        fields.warn("url-local", url, "/url" if url == written else "/supportedInterfaces")
+    elif written:
+        note_private(written, fields, "/url")
     return url
 
 

@@ -20,7 +20,8 @@ class Examination(NamedTuple):
 
 
 def read(body: bytes, kind: Kind | None = None, *, entry: str = "") -> Card:
-    """Parse card bytes as a card of `kind`; None: a tool if there is a member `mcpServers`, else an agent.
+    """Parse card bytes as a card of `kind`; None: a tool if there is a member `mcpServers`, or what some take for it,
+    else an agent.
 
     With the id of an `entry` of an ERC-8004 registry, an object that is neither an agent card nor a config is parsed as
     its registration file. Raises CardError with all broken hard rules, in order of importance (law 12).
@@ -84,5 +85,5 @@ def _parse(body: bytes, kind: Kind | None) -> tuple[dict[str, Any], Kind, tuple[
         return {}, Kind.AGENT, error.reasons, ()
     if not isinstance(value, dict):
         return {}, Kind.AGENT, (Reason("card-object"),), ()
-    detected = Kind.AGENT if value.get("mcpServers") is None else Kind.TOOL
-    return value, kind or detected, (), warnings
+    is_tool = value.get("mcpServers") is not None or mcp_config.other_form(value) != ""
+    return value, kind or (Kind.TOOL if is_tool else Kind.AGENT), (), warnings

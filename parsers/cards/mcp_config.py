@@ -9,7 +9,9 @@ from typing import Any
 from parsers.cards.agent_card import MAX_SKILLS, MAX_TAGS, merge_tags, read_logo, read_provider
 from parsers.cards.card import McpServer, Skill, ToolConfig
 from parsers.cards.fields import MAX_LISTING, REPLACEMENT, Fields, Json
+from parsers.cards.findings import note_command, note_private, note_texts, note_tools
 from parsers.cards.offers import PRICE_KEYS, Offer, read_offers
+from parsers.cards.secrets import secret_in
 from parsers.cards.strict_json import step
 
 MAX_SERVERS = 64
@@ -27,16 +29,20 @@ _TRANSPORTS = {
 }  # fmt: skip
 """The names of transports in lower case, letters only."""
 
-# The formats of secrets: private keys (WIF, extended, PEM), and the tokens of well-known services.
-_SECRET = re.compile(
-    r"(?<![A-Za-z0-9])(?:[5KLc][1-9A-HJ-NP-Za-km-z]{50,51}|[xyzt]prv[1-9A-HJ-NP-Za-km-z]{100,110}|(?:0x)?[0-9a-fA-F]{64}"
-    r"|sk-[A-Za-z0-9_-]{20,200}|[sr]k_live_[A-Za-z0-9]{16,200}|gh[pousr]_[A-Za-z0-9]{30,200}"
-    r"|github_pat_[A-Za-z0-9_]{30,200}|glpat-[A-Za-z0-9_-]{20,100}|xox[abprs]-[A-Za-z0-9-]{10,200}"
-    r"|A(?:KIA|SIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{35}|npm_[A-Za-z0-9]{36}|hf_[A-Za-z0-9]{30,60}"
-    r"|SG\.[A-Za-z0-9_-]{20,30}\.[A-Za-z0-9_-]{40,50}"
-    r"|eyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,2000})(?![A-Za-z0-9])"
-    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----|[a-z][a-z0-9+]{1,20}://[^\s:/@]{1,100}:[^\s/@$<{]{3,200}@"
-)
+_OF_AN_AGENT = frozenset(("skills", "url", "supportedInterfaces", "supported_interfaces"))
+_OTHER_FORMS = {
+    "packages": "this is a server.json of the MCP Registry, which names packages and no command",
+    "remotes": "this is a server.json of the MCP Registry, which names remotes and no url",
+    **{
+        member: f"this is a client's settings file, which calls it {member}"
+        for member in ("servers", "context_servers", "mcp", "mcp.servers")
+    },
+    "command": "this is one entry of a config, which belongs under its name in mcpServers",
+}
+"""Members of what publishers take for a config, and what such an object is."""
+
+_STARTS = frozenset(("command", *_URLS))
+
 _PLACEHOLDER = re.compile(r"[<\[{$%].{0,200}|your.{0,200}|x{3,}|\*{3,}|\.{3}", re.IGNORECASE)
 
 
@@ -45,6 +51,7 @@ def read_config(config: Json, fields: Fields) -> ToolConfig:
     named = named_servers(config, fields)
     servers: list[McpServer] = []
     if not fields.errors:
+        note_texts({name: member for name, member in config.items() if name != "mcpServers"}, fields)
         tools = {key: _tool_names(entry) for key, entry in named.items()}
         shared = read_offers(config, fields, frozenset().union(*tools.values()))
         for key, entry in named.items():
@@ -63,16 +70,23 @@ def _own_share(shared: tuple[Offer, ...], tools: frozenset[str]) -> tuple[Offer,
     )
 
 
-def looks_secret(value: str) -> bool:
-    """Whether a text contains what looks like a live key, a token, or a password in a URL."""
-    return len(value) >= 12 and _SECRET.search(value) is not None
+def other_form(value: Json) -> str:
+    """What an object without `mcpServers` is instead of a config, in words; "" where that is not known, and for what
+    has a member of an agent card."""
+    if not _OF_AN_AGENT.isdisjoint(value):
+        return ""
+    if named := next((words for member, words in _OTHER_FORMS.items() if value.get(member) is not None), ""):
+        return named
+    is_bare = bool(value) and all(isinstance(entry, dict) and _STARTS & entry.keys() for entry in value.values())
+    return "these are its entries without mcpServers around them" if is_bare else ""
 
 
 def named_servers(config: Json, fields: Fields) -> dict[str, Json]:
     """The entries of `mcpServers` that have a name, in order; an entry that is not an object counts as an empty one."""
     servers = config.get("mcpServers")
     if not isinstance(servers, dict):
-        fields.error("config-servers", "" if servers is None else "mcpServers is not an object", "/mcpServers")
+        detail = other_form(config) if servers is None else "mcpServers is not an object"
+        fields.error("config-servers", detail, "/mcpServers")
         return {}
     named: dict[str, Json] = {}
     too_long = ""
@@ -100,6 +114,7 @@ def named_servers(config: Json, fields: Fields) -> dict[str, Json]:
 def _server(key: str, entry: Json, shared: tuple[Offer, ...], fields: Fields) -> McpServer:
     """One entry as a tool. Its own prices replace those that the config states for all its servers."""
     pointer = step("/mcpServers", key)
+    note_texts(entry, fields, pointer)
     entry = _with_usual_names(entry)
     name = fields.text(entry, "name", pointer) or fields.text(entry, "title", pointer)
     command, url, args = (
@@ -109,10 +124,15 @@ def _server(key: str, entry: Json, shared: tuple[Offer, ...], fields: Fields) ->
     )
     if not command and not url:
         fields.warn("missing", "command or url of the server", pointer)
+    note_private(url, fields, f"{pointer}/{_url_member(entry)}")
+    note_command(command, args, fields, pointer)
+    if off := next((name for name, value in (("disabled", True), ("enabled", False)) if entry.get(name) is value), ""):
+        fields.warn("inactive", "", step(pointer, off))
     description = fields.text(entry, "description", pointer)
     keywords = fields.texts(entry, "keywords", pointer, MAX_TAGS)
     own_tags = keywords + fields.texts(entry, "tags", pointer, MAX_TAGS)
     skills = _tools(entry, fields, pointer)
+    note_tools(description, skills, fields, pointer)
     has_price = any(entry.get(price_key) is not None for price_key in PRICE_KEYS)
     offers = read_offers(entry, fields, _tool_names(entry), pointer) if has_price else shared
     return McpServer(
@@ -249,8 +269,6 @@ def _args(entry: Json, fields: Fields, pointer: str) -> tuple[str, ...]:
         if not isinstance(value, str):
             fields.wrong(value, "a string", item_pointer)
             continue
-        if looks_secret(value):
-            fields.warn("env-secret", f"argument {number + 1}", item_pointer)
         args.append(fields.bounded(value, item_pointer))
     return tuple(args)
 
@@ -265,8 +283,7 @@ def _named_texts(entry: Json, key: str, fields: Fields, pointer: str) -> dict[st
     item_pointer = step(pointer, key)
     for name in list(values)[:MAX_ENV]:
         text = fields.text(values, name, item_pointer)
-        if looks_secret(text):
-            fields.warn("env-secret", name, step(item_pointer, name))
+        if secret_in(text, name, is_setting=True):
             text = ""
         elif key == "env" and text and not any(map(str.isspace, text)) and not _PLACEHOLDER.fullmatch(text):
             fields.warn("env-value", name, step(item_pointer, name))

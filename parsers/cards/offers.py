@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, replace
+from decimal import Context, Decimal
 from typing import Any
 
 from parsers.bitcoin.address import looks_valid
@@ -15,9 +16,15 @@ from parsers.cards.strict_json import step
 
 PRICE_KEYS = ("x-payment-config", "x-payment")
 MAX_OFFERS = 64
-MAX_CURRENCIES = 64
+MAX_CURRENCIES = 16
 MAX_SKILL_IDS = 256
-MAX_TICKER = 64
+SATS = "SATS"
+"""The currency of prices in satoshis, of the coin of the chain that carries the card."""
+
+_SATOSHI, _LEAST_EXPONENT = -8, -490
+_WIDE = Context(prec=200)
+
+_TICKER = re.compile("[A-Z0-9]{1,12}", re.ASCII)
 CHECKED_ADDRESSES = frozenset(("BSV", "BTC"))
 """The currencies with checked addresses."""
 
@@ -27,8 +34,8 @@ LEFT_OUT = frozenset({"offer-amount", "offer-currency", "offer-interval"})
 UNREADABLE = LEFT_OUT | {"offer-fraction", "wrong-type", "not-indexed"}
 """Reason codes of warnings about prices of which something is left out."""
 
-UNSOLD = UNREADABLE | {"interval-unknown"}
-"""Reason codes of warnings about prices that are incomplete, or that pay for an unknown time."""
+UNSOLD = UNREADABLE | {"interval-unknown", "sats"}
+"""Reason codes of warnings about prices that are incomplete, that pay for an unknown time, or are in no coin as yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,21 @@ class Offer:
     price_feed_url: str
     slippage_pct: Decimal | None
     description: str
+
+
+def in_coin(offer: Offer, coin: str) -> Offer:
+    """An offer in SATS as one in the coin (a ticker) of the chain that carries its card; "" where that has no satoshis.
+    SATS stays among the accepted currencies."""
+    if SATS not in offer.accepted or not coin or offer.amount.adjusted() < _LEAST_EXPONENT:
+        return offer
+    accepted = tuple(dict.fromkeys(name for ticker in offer.accepted for name in _named(ticker, coin)))
+    if offer.currency != SATS:
+        return replace(offer, accepted=accepted)
+    return replace(offer, accepted=accepted, currency=coin, amount=offer.amount.scaleb(_SATOSHI, _WIDE))
+
+
+def _named(ticker: str, coin: str) -> tuple[str, ...]:
+    return (coin, SATS) if ticker == SATS else (ticker,)
 
 
 def read_offers(card: Json, fields: Fields, skills: frozenset[str], pointer: str = "") -> tuple[Offer, ...]:
@@ -138,14 +160,16 @@ def _offers(value: Any, fields: Fields, skills: frozenset[str], pointer: str) ->
 
 def _offer(number: int, entry: Json, fields: Fields, skills: frozenset[str], pointer: str) -> Offer | None:
     amount = _amount(entry, fields, pointer)
-    currency = _ticker(entry.get("currency"))
-    if not currency:
+    currency = _ticker(entry.get("currency"), fields, f"{pointer}/currency")
+    if currency == "":
         fields.warn("offer-currency", "", f"{pointer}/currency")
     interval = _interval(entry, fields, pointer)
     if amount is None or not currency or interval is None:
         return None
     address = fields.text(entry, "address", pointer)
     accepted = _accepted(entry, currency, fields, pointer)
+    if SATS in accepted:
+        fields.warn("sats", "", f"{pointer}/{'currency' if currency == SATS else 'acceptedCurrencies'}")
     if not CHECKED_ADDRESSES.isdisjoint(accepted) and address and not looks_valid(address):
         fields.warn("address-checksum", address, f"{pointer}/address")
     return Offer(
@@ -191,11 +215,15 @@ def _shown(value: Any) -> str:
     )
 
 
-def _ticker(value: Any) -> str:
-    """A currency in upper case, as it is compared. Empty for anything but a text of 1 to 64 characters."""
-    if not isinstance(value, str) or len(value) > MAX_TICKER or "\0" in value:
-        return ""
-    return value.strip().upper()
+def _ticker(value: Any, fields: Fields, pointer: str) -> str | None:
+    """A currency in upper case, as it is compared: 1 to 12 letters and digits of ASCII. Empty for a blank text and
+    anything but a text; None for any other text, with a warning."""
+    text = value.strip() if isinstance(value, str) else ""
+    ticker = text.upper()
+    if not text or (text.isascii() and _TICKER.fullmatch(ticker)):
+        return ticker
+    fields.not_indexed(f"the currency {text[:40]}, which is not 1 to 12 letters and digits", pointer)
+    return None
 
 
 def _interval(entry: Json, fields: Fields, pointer: str) -> str | None:
@@ -214,13 +242,13 @@ def _interval(entry: Json, fields: Fields, pointer: str) -> str | None:
 def _accepted(entry: Json, currency: str, fields: Fields, pointer: str) -> tuple[str, ...]:
     accepted = {currency: None}
     for number, value in enumerate(fields.items(entry, "acceptedCurrencies", pointer)):
-        ticker = _ticker(value)
-        if not ticker:
+        ticker = _ticker(value, fields, f"{pointer}/acceptedCurrencies/{number}")
+        if ticker == "":
             fields.warn("ignored", "a currency that is not a ticker", f"{pointer}/acceptedCurrencies/{number}")
-        elif len(accepted) == MAX_CURRENCIES and ticker not in accepted:
+        elif ticker and len(accepted) == MAX_CURRENCIES and ticker not in accepted:
             fields.not_indexed(f"only the first {MAX_CURRENCIES} currencies", f"{pointer}/acceptedCurrencies")
             break
-        else:
+        elif ticker:
             accepted[ticker] = None
     return tuple(accepted)
 

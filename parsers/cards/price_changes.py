@@ -30,29 +30,47 @@ def price_changes(before: Sequence[Offer], after: Sequence[Offer], note: str = "
     return tuple(Reason(code, detail + note) for code, detail in details if detail)
 
 
-def _prices(before: Sequence[Offer], after: Sequence[Offer]) -> str:
+def changed_prices(before: Sequence[Offer], after: Sequence[Offer]) -> list[tuple[Offer | None, Offer | None]]:
+    """The offers whose price differs, before and after, as `price_changes` compares them; None for one that is added or
+    dropped."""
     old = {offer.id: offer for offer in reversed(before)}
     ids = {offer.id for offer in after}
     dropped = [offer for offer in before if offer.id not in ids]
-    dropped_prices = {_price(offer) for offer in dropped}
-    changes = []
+    dropped_prices, new_prices = {_price(offer) for offer in dropped}, {_price(offer) for offer in after}
+    pairs: list[tuple[Offer | None, Offer | None]] = []
     for offer in after:
-        previous = old.get(offer.id)
-        if previous is not None and _price(previous) != _price(offer):
-            changes.append(_change(previous, offer))
-        elif previous is None and dropped and _price(offer) not in dropped_prices:
-            changes.append(_change(dropped[0], offer))
-    return _joined(changes)
+        previous = old.get(offer.id, dropped[0] if dropped else None)
+        is_renamed = offer.id not in old and _price(offer) in dropped_prices
+        if not is_renamed and (previous is None or _price(previous) != _price(offer)):
+            pairs.append((previous, offer))
+    replaced = {id(previous) for previous, _ in pairs}
+    gone = (offer for offer in dropped if id(offer) not in replaced and _price(offer) not in new_prices)
+    return pairs + [(offer, None) for offer in gone]
+
+
+def changed_addresses(before: Sequence[Offer], after: Sequence[Offer]) -> tuple[list[str], list[str]]:
+    """The pay-to addresses that are removed, and those that are added."""
+    old, new = _pay_to(before), _pay_to(after)
+    return [address for address in old if address not in new], [address for address in new if address not in old]
+
+
+def price_text(offer: Offer) -> str:
+    """A price with its currency and interval, and what it is paid in where that is another currency."""
+    others = "" if offer.accepted == (offer.currency,) else f", paid in {_currencies(offer)}"
+    return _text(offer) + others
+
+
+def _prices(before: Sequence[Offer], after: Sequence[Offer]) -> str:
+    pairs = changed_prices(before, after)
+    return _joined([_change(previous, offer) for previous, offer in pairs if previous and offer])
 
 
 def _addresses(before: Sequence[Offer], after: Sequence[Offer]) -> str:
-    old, new = _pay_to(before), _pay_to(after)
-    added = [address for address in new if address not in old]
-    removed = [address for address in old if address not in new]
+    removed, added = changed_addresses(before, after)
     if not added:
         return ""
     if not removed:
-        return f"payments also go to {_joined(added)}" if old else f"payments go to {_joined(added)}"
+        return f"payments also go to {_joined(added)}" if _pay_to(before) else f"payments go to {_joined(added)}"
     return f"the pay-to address changed from {_joined(removed)} to {_joined(added)}"
 
 

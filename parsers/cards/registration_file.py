@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from parsers.cards.agent_card import MAX_INTERFACES, MAX_SKILLS, MAX_TAGS, merge_tags
 from parsers.cards.card import AgentCard, Card, McpServer, Skill, ToolConfig
 from parsers.cards.fields import MAX_TEXT, Fields, Json
+from parsers.cards.findings import note_private, note_texts
 from parsers.cards.offers import read_offers
 
 PROTOCOL = "ERC-8004"
@@ -54,6 +55,7 @@ def read_file(file: Json, fields: Fields, entry: str = "") -> Card:
     Broken hard rules are added to `fields.errors`; the returned card is not valid then.
     """
     note_broken_rules(file, fields)
+    note_texts(file, fields)
     name, description = fields.text(file, "name"), fields.text(file, "description")
     services = list(_services(file, fields))
     _note_missing(file, fields, entry)
@@ -85,6 +87,7 @@ def _services(file: Json, fields: Fields) -> Iterator[Service]:
             fields.warn("missing", "endpoint of a service", f"{pointer}/endpoint")
             continue
         version = fields.text(value, "version", pointer)
+        note_private(endpoint.strip(), fields, f"{pointer}/endpoint")
         yield Service(pointer, name, endpoint.strip(), version, value)
 
 

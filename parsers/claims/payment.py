@@ -1,9 +1,9 @@
 """Payment claims: whether a transaction pays for an offer (A2B §4.2, §9). Pure: the caller checks its inputs against
 the chain and other claims.
 
-Decided where the specification leaves a choice: all outputs to the address count together; only the exact P2PKH script
-of an address counts; `full` pays for an offer with a deposit, too; rates are units of the paid currency for one unit of
-the offer's; an unsigned transaction, one with bytes after it and one that may not be final yet are refused.
+Decided where the specification leaves a choice: all outputs to the address count together; only the exact script of an
+address counts, on BSV P2PKH; `full` pays for an offer with a deposit, too; rates are units of the paid currency for one
+unit of the offer's; an unsigned transaction, one with bytes after it and one that may not be final yet are refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from parsers.bitcoin import address
-from parsers.bitcoin.script import p2pkh
 from parsers.bitcoin.tx import COINBASE_TXID, Transaction, read_exactly
 from parsers.cards.offers import Offer
 from parsers.claims.amount_due import STAGES, Due, PaymentRefusedError, check_currency, due, satoshis
@@ -48,6 +47,11 @@ class UtxoChain(NamedTuple):
 
     coin: str
     network: str
+
+    @property
+    def name(self) -> str:
+        """The chain in stored payments."""
+        return f"{self.coin}:{self.network}"
 
 
 def has_segwit(chain: UtxoChain) -> bool:
@@ -231,11 +235,13 @@ def _check_final(tx: Transaction, height: int | None) -> None:
 
 
 def _paid(tx: Transaction, offer: Offer, chain: UtxoChain) -> int:
-    """Satoshis that the outputs with the exact P2PKH script of the offer's address hold together."""
-    digest = address.p2pkh_hash(offer.address.strip(), address.PREFIXES[chain.coin][chain.network])
-    paying = [output.satoshis for output in tx.outputs if digest is not None and output.script == p2pkh(digest)]
+    """Satoshis that the outputs with the exact script of the offer's address hold together."""
+    prefixes = address.PREFIXES[chain.coin][chain.network]
+    script = address.script_of(offer.address.strip(), prefixes)
+    paying = [output.satoshis for output in tx.outputs if output.script == script]
     if not paying:
-        detail = f"no output is the P2PKH script of {offer.address[:MAX_TEXT]!a} on {chain.coin} {chain.network}"
+        kind = "P2PKH script" if prefixes.p2sh is None else "script"
+        detail = f"no output is the {kind} of {offer.address[:MAX_TEXT]!a} on {chain.coin} {chain.network}"
         raise PaymentRefusedError("AddressMismatch", "address", detail)
     return sum(paying)
 

@@ -23,6 +23,10 @@ CONFIDENCE = 2_706_000
 RATED_AT = 400
 """The score, without E3, from which a payer counts as rated itself: what it pays for is E3. Two stars."""
 
+STARS_FROM = 10
+"""Customers from which a score is shown as stars: with fewer, the interval is so wide that its lower end says more
+about their number than about the work."""
+
 
 class RungRule(NamedTuple):
     """The weight of a fresh receipt of a rung, at most by one counterparty, and at most by all; in millionths."""
@@ -108,13 +112,16 @@ class BasisEntry(NamedTuple):
 
 
 class Rating(NamedTuple):
-    """`score` in thousandths, 200 to a star, None where nothing counts; `rung` is the highest that counts. `basis` has
-    every task once, by digest."""
+    """`score` in thousandths, 200 to a star, None where nothing counts; `rung` is the highest that counts. `completed`
+    and `failed` are the tasks that count, `paid_tasks` those of both that `customers`, the distinct parties that paid,
+    paid for in full. `basis` has every task once, by digest."""
 
     score: int | None
     rung: int
     completed: int
     failed: int
+    paid_tasks: int
+    customers: int
     basis: tuple[BasisEntry, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -141,13 +148,21 @@ def rate(records: Iterable[ReceiptRecord], listing: RatedListing, now: int) -> R
     counted = [entry for entry in basis if entry.weight]
     completed, total = _weights(counted)
     outcomes = Counter(entry.outcome for entry in counted)
+    payers = [entry.counterparty for entry in counted if entry.rung > 1]
     return Rating(
         lower_bound(completed, total) if total else None,
         max((entry.rung for entry in counted), default=0),
         outcomes["completed"],
         outcomes["failed"],
+        len(payers),
+        len(set(payers)),
         basis,
     )
+
+
+def stars(score: int, customers: int) -> float | None:
+    """A score in thousandths as stars of five, in tenths, rounded down; None with fewer than `STARS_FROM` customers."""
+    return score // 20 / 10 if customers >= STARS_FROM else None
 
 
 def lower_bound(completed: int, total: int) -> int:

@@ -17,17 +17,23 @@ LEGACY = "legacy-profile"
 SKEW_MS = 300_000
 """By how much a signer's clock may be ahead: 5 minutes."""
 
+UNCHECKED = frozenset((
+    "unknown-key", "unknown-suite", "unsigned", "malformed-signature", "too-large", "too-deep", "too-many-values",
+    "too-many-receipts",
+))  # fmt: skip
+"""Codes of documents of which no signature was checked."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentVerdict:
-    """`integrity` is verified or invalid; `binding` of the key to the identity is sovereign (the identity is derived
-    from it), pinned (the caller has it), unverified or invalid; `authority` is valid, expired, not_yet_valid,
-    insufficient or unknown; `revocation` is fresh, revoked or unchecked. `members` are those of the kind; `missing`
-    names members that the document needs to count and does not have."""
+    """`integrity` is verified, invalid, or unknown where no signature was checked; `binding` of the key to the identity
+    is sovereign (the identity is derived from it), pinned (the caller has it), unverified or invalid; `authority` is
+    valid, expired, not_yet_valid, insufficient or unknown; `revocation` is fresh, revoked or unchecked. `members` are
+    those of the kind; `missing` names members that the document needs to count and does not have."""
 
     error: str = ""
     detail: str = ""
-    integrity: str = "invalid"
+    integrity: str = "unknown"
     binding: str = "unverified"
     authority: str = "unknown"
     revocation: str = "unchecked"
@@ -70,4 +76,11 @@ def authority_by(fault: DocumentError | None) -> str:
 
 def refused(error: DocumentError, **members: Any) -> DocumentVerdict:
     """The verdict on a document that cannot be read, or breaks a rule of its kind."""
-    return DocumentVerdict.of(error, members=members)
+    integrity = "unknown" if error.code in UNCHECKED else "invalid"
+    return DocumentVerdict.of(error, integrity=integrity, members=members)
+
+
+def refused_part(error: DocumentError, integrity: str, **members: Any) -> DocumentVerdict:
+    """The verdict on several documents of which one is refused that has this integrity; of the later ones none was
+    checked."""
+    return DocumentVerdict.of(error, integrity="invalid" if integrity == "invalid" else "unknown", members=members)

@@ -197,7 +197,7 @@ def _card(request: VerifyRequest) -> DocumentVerdict:
         raise DocumentError("malformed", "a card is a JSON object")
     check = card_signature.verify(request.document, keys[:MAX_KEYS])
     if not check.verified:
-        return DocumentVerdict(error=check.code, detail=_CARD_DETAILS[check.code])
+        return refused(DocumentError(check.code, _CARD_DETAILS[check.code]))
     members = {name: getattr(check, name) for name in ("algorithm", "kid", "form")}
     members["coversPricing"] = check.covers_pricing
     return DocumentVerdict(integrity="verified", binding="pinned", members=members)

@@ -20,7 +20,7 @@ BENCHES = (
     ("relevance", "whoosh", "--rows", "150"),
     ("bench_http", "native"),
     ("bench_serve",),
-    ("bench_doors",),
+    ("bench_systems",),
     ("bench_costly",),
     ("bench_headers",),
     ("bench_excerpts",),

@@ -151,7 +151,7 @@ _seq = iter(range(1, 1 << 62))
 
 def _rows(batch: Sequence[BlockFacts]) -> tuple[list[dict[str, Any]], ...]:
     return (
-        [block_row(reading.ref) for reading in batch],
+        [block_row(reading) for reading in batch],
         [{"sha256": digest, "body": body} for reading in batch for digest, body in reading.cards.items()],
         [event_row(reading.ref, event) for reading in batch for event in reading.events],
         [row for reading in batch for row in proof_rows(reading)],

@@ -1,7 +1,7 @@
 """Duplicates of N listings: `python -m tests.bench.bench_duplicates [--listings N] [--file]`, by processor time.
 
-Listings as a registry has them: eight cluster keys, a name, a URL and an address; of ten, two have the name of another,
-one its URL, and one its text. Batches of 1,000 are updated and read as a rebuild does.
+Listings as a registry has them: sixteen keys of a text, a name, a URL and an address; of ten, two have the name
+of another, one its URL, and one its text. Batches of 1,000 are updated and read as a rebuild does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from random import Random
 from time import process_time
 
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
-from overlay.duplicates.text_keys import ADDRESS, CLUSTER, NAME, TEXT, URL, digest
+from overlay.duplicates.text_keys import ADDRESS, CLUSTER, NAME, SIMILAR, TEXT, URL, digest
 from overlay.engines import IndexPosition
 from overlay.search.document import Document, Fingerprint, Since, TextKey
 from tests.bench.listings import listings
@@ -35,9 +35,10 @@ def _listing(chance: Random, plain: Document, number: int) -> Document:
     def value(kind: str, shared: float) -> int:
         return digest(kind, str(chance.randrange(number + 1) if chance.random() < shared else number))
 
-    since = Since(number // 2_000, "bsv", number // 2_000, number)
+    since = Since(number // 2_000, "bsv", number // 2_000, number // 2_000, number)
     text = value(TEXT, 0.1)
     text_keys = [(CLUSTER, digest(CLUSTER, str(text), str(band))) for band in range(8)]
+    text_keys += [(SIMILAR, digest(SIMILAR, str(text), str(band))) for band in range(8)]
     text_keys += [(TEXT, text), (NAME, value(NAME, 0.2)), (URL, value(URL, 0.1)), (ADDRESS, value(ADDRESS, 0))]
     fingerprint = Fingerprint(tuple(TextKey(kind, key, since) for kind, key in text_keys))
     id_ = f"{digest('id', str(number)) % 2**64:064x}_0"

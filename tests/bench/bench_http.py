@@ -170,7 +170,7 @@ class Nothing:
     def card(self, _sha256: bytes, /) -> bytes | None:
         return None
 
-    def changes(self, _since: int, _limit: int, /) -> FeedPage:
+    def changes(self, _since: int, _limit: int, _epoch: str | None = None, /) -> FeedPage:
         return FeedPage("epoch", (), 0)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,9 @@ import pytest
 from overlay.engines import ENGINES
 from overlay.projection.search_index import SearchIndex
 from tests.databases import store, writer
+from tests.opensearch_server import index_url
+
+Filled = Callable[[Callable[[SearchIndex], None]], SearchIndex]
 
 __all__ = ["store", "writer"]
 
@@ -29,3 +34,18 @@ def engine(engine_url: str) -> Iterator[SearchIndex]:
     opened = SearchIndex(engine_url)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="module", params=list(ENGINES))
+def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
+    """Gives an index that a function fills, once for all tests of a file: they only read it."""
+    with ExitStack() as opened:
+
+        @cache
+        def index(fill: Callable[[SearchIndex], None]) -> SearchIndex:
+            url = index_url(request, request.param, tmp_path_factory.mktemp("index"))
+            engine = opened.enter_context(closing(SearchIndex(url)))
+            fill(engine)
+            return engine
+
+        yield index

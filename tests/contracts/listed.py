@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from overlay.engines import IndexPosition
 from overlay.projection.search_index import SearchIndex
+from overlay.search.diversity import source_number
 from overlay.search.document import Document
 from overlay.search.query import Hits, Query
 from parsers.cards import Skill
@@ -58,7 +60,13 @@ def listing(id_: str, name: str = "Nameless", **more: Any) -> Document:
         "id": id_, "name": name, "description": more.get("description", ""), "tags": list(more.get("tags", ())),
         "skills": shown, "said": more.pop("said", ""),
     }  # fmt: skip
-    return Document(**(supplied | more), item=json.dumps(item).encode())
+    return with_source(Document(**(supplied | more), item=json.dumps(item).encode()))
+
+
+def with_source(document: Document) -> Document:
+    """A document with the number of its source, as the projection has it of a database with this key."""
+    is_confirmed = document.verified and document.domain
+    return replace(document, source=0 if is_confirmed else source_number(b"a key", document.owner, document.domain))
 
 
 def put(engine: SearchIndex, *documents: Document, seq: int = 1) -> None:

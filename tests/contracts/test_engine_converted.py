@@ -10,6 +10,7 @@ import pytest
 from overlay.api.search_request import from_pairs
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import Query
+from tests.contracts.conftest import Filled
 from tests.contracts.listed import listing, price, put
 from tests.overlay.test_exchange import exchange, table
 
@@ -24,8 +25,7 @@ def query(*supplied: tuple[str, str]) -> Query:
     return from_pairs(supplied, {"bsv": "bsv:mainnet"}, RATES).query
 
 
-@pytest.fixture
-def priced(engine: SearchIndex) -> SearchIndex:
+def put_priced(engine: SearchIndex) -> None:
     chance = Random(4)
 
     def some() -> list[object]:
@@ -39,14 +39,14 @@ def priced(engine: SearchIndex) -> SearchIndex:
         engine,
         *(listing(f"{index:03}", ("alpha", "alpha beta", "beta")[index % 3], offers=some()) for index in range(120)),
     )
-    return engine
 
 
 @pytest.mark.parametrize("more", [(), (("q", "alpha beta"),), (("interval", "month"),), (("acceptedCurrency", "EUR"),)])
 @pytest.mark.parametrize("bound", [("maxPrice", "3"), ("minPrice", "20"), ("maxPrice", "0.5")])
 def test_a_currency_counts_what_choosing_it_finds_converted(
-    priced: SearchIndex, more: tuple[tuple[str, str], ...], bound: tuple[str, str]
+    filled: Filled, more: tuple[tuple[str, str], ...], bound: tuple[str, str]
 ) -> None:
+    priced = filled(put_priced)
     parsed = query(bound, *more, ("facets", "acceptedCurrency,interval"))
     facets = priced.search(parsed).facets or {}
     others = [item for item in more if item[0] != "acceptedCurrency"]

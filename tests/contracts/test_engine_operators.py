@@ -8,6 +8,7 @@ from overlay.projection.search_index import SearchIndex
 from overlay.search.analysis import sequences
 from overlay.search.query import Operators
 from parsers.cards import Skill
+from tests.contracts.conftest import Filled
 from tests.contracts.listed import ask, ids, listing, matching_ids, price, put, ranked
 
 
@@ -41,21 +42,26 @@ def say(engine: SearchIndex) -> None:
         ("search", {"1", "2", "5"}),
     ],
 )
-def test_a_phrase_is_matched_word_for_word_in_one_text(engine: SearchIndex, phrase: str, meant: set[str]) -> None:
-    say(engine)
+def test_a_phrase_is_matched_word_for_word_in_one_text(filled: Filled, phrase: str, meant: set[str]) -> None:
+    engine = filled(say)
     assert with_operators(engine, phrases=tuple(sequences(phrase)[:1])) == meant
     assert with_operators(engine, phrase, phrases=tuple(sequences(phrase)[:1])) == meant
     every = {"1", "2", "3", "5"}
     assert with_operators(engine, excluded=tuple(sequences(phrase)[:1])) == every - meant
 
 
+def say_symbols(engine: SearchIndex) -> None:
+    """Listings of symbols, emoji, and words without spaces between."""
+    put(engine, listing("1", "reviews C++"), listing("2", "reviews C#"), listing("3", "WIDGET™ 🔥 Maker"))
+    put(engine, listing("4", "ประเทศไทย, GPT 4"), seq=2)
+
+
 @pytest.mark.parametrize(
     ("phrase", "meant"),
     [("c++", {"1"}), ("reviews c#", {"2"}), ("🔥", {"3"}), ("widget maker", {"3"}), ("ไทย", {"4"}), ("gpt 4", {"4"})],
 )
-def test_symbols_and_emoji_are_words_of_phrases(engine: SearchIndex, phrase: str, meant: set[str]) -> None:
-    put(engine, listing("1", "reviews C++"), listing("2", "reviews C#"), listing("3", "WIDGET™ 🔥 Maker"))
-    put(engine, listing("4", "ประเทศไทย, GPT 4"), seq=2)
+def test_symbols_and_emoji_are_words_of_phrases(filled: Filled, phrase: str, meant: set[str]) -> None:
+    engine = filled(say_symbols)
     assert with_operators(engine, phrases=tuple(sequences(phrase)[:1])) == meant
     assert with_operators(engine, excluded=tuple(sequences(phrase)[:1])) == {*"1234"} - meant
 

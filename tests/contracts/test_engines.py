@@ -10,6 +10,7 @@ import pytest
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from parsers.cards import Skill
+from tests.contracts.conftest import Filled
 from tests.contracts.listed import ask, count, ids, listing, matching_ids, price, put, ranked
 
 TEXTS = {
@@ -129,9 +130,8 @@ def place(engine: SearchIndex) -> None:
         ("zedquill", "rare"),
     ],
 )
-def test_a_listing_is_found_by_what_it_says(engine: SearchIndex, text: str, meant: str) -> None:
-    place(engine)
-    assert matching_ids(engine, text) == {meant}
+def test_a_listing_is_found_by_what_it_says(filled: Filled, text: str, meant: str) -> None:
+    assert matching_ids(filled(place), text) == {meant}
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,12 @@ def test_a_listing_is_found_by_what_it_says(engine: SearchIndex, text: str, mean
         "…",
     ],
 )
-def test_nothing_is_found_by_what_no_listing_says(engine: SearchIndex, text: str) -> None:
-    place(engine)
-    assert matching_ids(engine, text) == set()
+def test_nothing_is_found_by_what_no_listing_says(filled: Filled, text: str) -> None:
+    assert matching_ids(filled(place), text) == set()
+
+
+def animals(engine: SearchIndex) -> None:
+    put(engine, *(listing(word, word) for word in ("lion", "tiger", "elephant", "crocodile", "deadbeef", "крокодил")))
 
 
 @pytest.mark.parametrize(
@@ -180,10 +183,8 @@ def test_nothing_is_found_by_what_no_listing_says(engine: SearchIndex, text: str
         ("крокодли", {"крокодил"}),
     ],
 )
-def test_longer_words_are_forgiven_more_errors(engine: SearchIndex, typed: str, meant: set[str]) -> None:
-    messages = ("lion", "tiger", "elephant", "crocodile", "deadbeef", "крокодил")
-    put(engine, *(listing(word, word) for word in messages))
-    assert matching_ids(engine, f"{typed} well") == meant
+def test_longer_words_are_forgiven_more_errors(filled: Filled, typed: str, meant: set[str]) -> None:
+    assert matching_ids(filled(animals), f"{typed} well") == meant
 
 
 def test_a_word_that_left_with_its_last_listing_is_meant_no_more(engine: SearchIndex) -> None:
@@ -305,6 +306,10 @@ def test_each_filter_leaves_what_meets_it(engine: SearchIndex) -> None:
     assert matching_ids(engine, updated_since=1_700_000_000 + 600 * 20) == {"2", "3"}
 
 
+def put_versions(engine: SearchIndex) -> None:
+    put(engine, *versions())
+
+
 def versions() -> Iterator[Document]:
     yield listing("1", "First alpha", height=10, until_height=20, said="old")
     yield listing("1", "Second alpha", height=20, said="new", created_height=10)
@@ -320,11 +325,8 @@ def versions() -> Iterator[Document]:
      (20, {"1": "new", "2": "lived"}), (24, {"1": "new", "2": "lived"}), (25, {"1": "new"}), (10**6, {"1": "new"})],
 )  # fmt: skip
 @pytest.mark.parametrize("text", ["", "alpha", "alhpa"])
-def test_the_registry_is_shown_as_it_stood(
-    engine: SearchIndex, height: int, message: dict[str, str], text: str
-) -> None:
-    put(engine, *versions())
-    hits = ask(engine, text, as_of=height, height_chain="bsv").hits
+def test_the_registry_is_shown_as_it_stood(filled: Filled, height: int, message: dict[str, str], text: str) -> None:
+    hits = ask(filled(put_versions), text, as_of=height, height_chain="bsv").hits
     assert {hit.id: bytes(hit.item).decode().split('"said": "')[1][:-2] for hit in hits} == message
 
 

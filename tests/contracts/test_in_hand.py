@@ -14,6 +14,7 @@ from overlay.search.document import Document
 from overlay.search.facts import HERE, id_fact, outpoint_fact, package_fact, transaction_fact
 from overlay.search.query import Hits
 from parsers.bitcoin.tx import Outpoint
+from tests.contracts.conftest import Filled
 from tests.contracts.listed import EPOCH, listing, put
 
 OWNER = "1BoatSLRHtKNngkdXEeobR76b53LETtpyT"
@@ -67,8 +68,8 @@ def ids_for(engine: SearchIndex, text: str, **parameters: str) -> list[str]:
         (OWNER, "owner address"),
     ],
 )
-def test_what_names_a_listing_finds_it_alone(engine: SearchIndex, text: str, by: str) -> None:
-    place(engine)
+def test_what_names_a_listing_finds_it_alone(filled: Filled, text: str, by: str) -> None:
+    engine = filled(place)
     for parameters in ({}, {"sort": "updated"}, {"sort": "-relevance"}):
         hits, note = ask_in(engine, text, **parameters)
         assert ([hit.id for hit in hits.hits], hits.total, hits.matched) == ([str(ORIGIN)], 1, 1)
@@ -77,9 +78,8 @@ def test_what_names_a_listing_finds_it_alone(engine: SearchIndex, text: str, by:
 
 
 @pytest.mark.parametrize("text", ["desk.example", "DESK.example:443", "https://desk.example/any/path?x=1#y"])
-def test_a_host_leads_to_what_its_domain_verifies_then_to_the_oldest(engine: SearchIndex, text: str) -> None:
-    place(engine)
-    hits, note = ask_in(engine, text, facets="type")
+def test_a_host_leads_to_what_its_domain_verifies_then_to_the_oldest(filled: Filled, text: str) -> None:
+    hits, note = ask_in(filled(place), text, facets="type")
     assert [hit.id for hit in hits.hits] == ["3", str(ORIGIN)]
     assert "matched by host;" in note
     assert (hits.total, hits.facets) == (2, {"type": (("agent", 2),)})
@@ -119,9 +119,8 @@ def test_what_is_looked_up_is_read_page_by_page(engine: SearchIndex) -> None:
         "https://www.npmjs.com/package/@quill/sky-mcp?activeTab=readme",
     ],
 )
-def test_a_package_finds_the_tools_that_install_it(engine: SearchIndex, text: str) -> None:
-    place(engine)
-    hits, note = ask_in(engine, text)
+def test_a_package_finds_the_tools_that_install_it(filled: Filled, text: str) -> None:
+    hits, note = ask_in(filled(place), text)
     assert [hit.id for hit in hits.hits] == ["5"]
     assert "matched by package;" in note
 

@@ -7,7 +7,7 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,6 +25,7 @@ from overlay.engines.opensearch.mapping import LAYOUT
 from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import EPOCH, count, listing, matching_ids, put
 from tests.opensearch_server import Node, free_port
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
 
@@ -189,6 +190,69 @@ def test_an_index_that_somebody_deletes_wants_a_rebuild(
     assert (other.position(), matching_ids(other, "alpha"), other.get("1")) == (None, set(), None)
     put(index, listing("7", "alpha"), seq=5)
     assert (matching_ids(other, "alpha"), other.position()) == ({"7"}, IndexPosition(EPOCH, 5))
+
+
+def test_an_index_that_a_late_write_made_is_replaced_by_one_with_our_mapping(
+    index: SearchIndex, other: SearchIndex, opensearch: Node, opensearch_url: str
+) -> None:
+    """OpenSearch makes an index of any name that is written to, with a mapping by what the document holds."""
+    name = name_of(opensearch_url)
+    request(opensearch, "DELETE", f"/{name}.first")
+    request(opensearch, "PUT", f"/{name}.first/_doc/rebuild", {"state": {"by": "x", "until": 1.0, "done": 0, "of": 0}})
+    with other.rebuilding() as fresh:
+        other.report_progress(1, 2)
+        put(fresh, listing("3", "alpha"))
+        assert other.promote(fresh)
+    for item in (index, other):
+        assert (matching_ids(item, "alpha"), item.position()) == ({"3"}, IndexPosition(EPOCH, 1))
+    (held,) = request(opensearch, "GET", f"/{name}").values()
+    assert held["mappings"]["_meta"] == {"layout": LAYOUT}
+
+
+def test_an_index_without_its_alias_has_it_again(
+    index: SearchIndex, other: SearchIndex, opensearch: Node, opensearch_url: str
+) -> None:
+    name = name_of(opensearch_url)
+    request(opensearch, "DELETE", f"/{name}.first/_alias/{name}")
+    put(index, listing("7", "alpha"), seq=5)
+    with other.rebuilding() as fresh:
+        other.report_progress(1, 2)
+        put(fresh, listing("3", "alpha"), seq=5)
+        assert other.promote(fresh)
+    assert matching_ids(index, "alpha") == {"3"}
+    assert len(request(opensearch, "GET", f"/{name}*")) == 1
+
+
+def test_a_reader_waits_for_one_answer_and_then_for_none_until_the_cluster_answers(
+    index: SearchIndex, opensearch: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opensearch.hanging():
+        began = time.monotonic()
+        with pytest.raises(UnavailableError, match="does not answer"):
+            index.position()
+        assert time.monotonic() - began < 2 * clusters.READ_SECONDS
+        until_true(lambda: time_of(index) < 0.5)
+        assert index.get("1") is None
+    until_true(lambda: time_of(index) == 0.0)
+    assert matching_ids(index, "alpha") == {"1", "2"}
+
+
+def time_of(index: SearchIndex) -> float:
+    """How many seconds a reader was kept waiting for nothing; 0 for an answer."""
+    began = time.monotonic()
+    try:
+        index.position()
+    except UnavailableError:
+        return time.monotonic() - began
+    return 0.0
+
+
+def until_true(holds: Callable[[], bool]) -> None:
+    """Wait for it."""
+    limit = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
 
 
 def test_an_index_of_another_program_is_not_touched(opensearch: Node, opensearch_url: str) -> None:

@@ -13,6 +13,7 @@ from overlay.search.facts import package_fact
 from overlay.search.query import Operators, Query
 from overlay.systems.webhooks.matcher import Percolator
 from parsers.cards import Skill
+from tests.contracts.conftest import Filled
 from tests.contracts.listed import listing, price, put
 
 WEATHER = Skill("getWeather", "Weather", "Forecasts for any harbour", ("storms",), ("Will it rain tomorrow?",))
@@ -62,9 +63,13 @@ QUERIES: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("fields", QUERIES, ids=str)
-def test_a_saved_query_is_met_by_what_a_search_finds(engine: SearchIndex, fields: dict[str, Any]) -> None:
+def put_all(engine: SearchIndex) -> None:
     put(engine, *DOCUMENTS)
+
+
+@pytest.mark.parametrize("fields", QUERIES, ids=str)
+def test_a_saved_query_is_met_by_what_a_search_finds(filled: Filled, fields: dict[str, Any]) -> None:
+    engine = filled(put_all)
     query = Query(**fields, sort="updated", limit=50)
     hits = engine.search(query)
     results = {hit.id for hit in hits.hits[: hits.matched]}

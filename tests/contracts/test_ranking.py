@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain, pairwise
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 
 from overlay.api.search_answer import explained
 from overlay.projection.search_index import SearchIndex
-from overlay.search.diversity import MOST, PAGE, SHARE, diversified, spread
+from overlay.search.analysis import sequences
+from overlay.search.diversity import MOST, PAGE, SHARE, diversified, source_number, spread
 from overlay.search.document import Document
-from overlay.search.query import Hit, Lookup, shown_mark
+from overlay.search.query import Hit, Lookup, Operators, shown_mark
 from parsers.cards import Skill
-from tests.contracts.listed import ask, ids, listing, put
+from tests.contracts.listed import ask, ids, listing, matching_ids, put
 
 
 def rich(id_: str, word: str) -> Document:
@@ -144,21 +146,110 @@ def test_a_name_says_more_than_a_tag_and_a_tag_more_than_a_description(engine: S
     assert ids(ask(engine, "chess")) == ["3", "2", "1"]
 
 
-sources = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=70)
+@pytest.mark.parametrize("times", [2, 3, 30])
+def test_a_name_written_twice_does_not_come_before_the_name_itself(engine: SearchIndex, times: int) -> None:
+    text = "keeps the books of shops and farms"
+    put(
+        engine,
+        listing("1", " ".join(["Ledgerly"] * times), description=text, height=1),
+        listing("2", "Ledgerly", description=text, height=1),
+        listing("3", "Ledgerly Books", description=text, height=1),
+    )
+    assert ids(ask(engine, "ledgerly"))[0] == "2"
+    assert ids(ask(engine, "ledgerly books"))[0] == "3"
+    assert matching_ids(engine, '"ledgerly"', operators=phrase("ledgerly ledgerly")) == {"1"}
 
 
-@given(sources)
-def test_at_most_three_of_a_source_are_before_others_on_a_page(sources_of: list[tuple[int, int]]) -> None:
+def phrase(text: str) -> Operators:
+    return Operators(phrases=tuple(sequences(text)[:1]))
+
+
+def test_forty_equal_skills_count_as_one(engine: SearchIndex) -> None:
+    def reader(id_: str) -> Skill:
+        return Skill(id_, "Invoice reader", "Reads an invoice.", ("invoice",), ("Read this invoice.",))
+
+    put(
+        engine,
+        listing("1", "Helper", skills=[reader("a")], height=1),
+        listing("2", "Helper", skills=[reader("a")] * 40, height=1),
+        listing("3", "Invoice", height=1),
+        listing("4", "Helper", skills=[reader("a"), Skill("b", "Invoice writer")], height=1),
+    )
+    scores = {hit.id: hit.score for hit in ask(engine, "invoice").hits}
+    assert scores["1"] == scores["2"] < scores["3"]
+    assert scores["1"] < scores["4"]
+
+
+def test_words_of_a_name_after_the_eighth_count_no_more_than_those_of_a_description(engine: SearchIndex) -> None:
+    first, others = "alpha beta gamma delta epsilon zeta eta theta", "iota kappa lambda mu nu xi omicron pi rho sigma"
+    put(
+        engine,
+        listing("1", f"{first} chess", height=1),
+        listing("2", "Board", description=f"{first} {others} {others[:20]} {first} of chess", height=1),
+        listing("3", f"chess {first}", height=1),
+    )
+    assert ids(ask(engine, "chess")) == ["3", "2", "1"]
+
+
+def test_a_name_of_thirty_words_does_not_come_before_listings_that_are_about_some_of_them(engine: SearchIndex) -> None:
+    frequent = [
+        "translate",
+        "document",
+        "book",
+        "flight",
+        "weather",
+        "tomorrow",
+        "schedule",
+        "meeting",
+        "transcribe",
+        "audio",
+        "file",
+        "convert",
+        "currency",
+        "track",
+        "package",
+        "find",
+        "hotel",
+        "news",
+        "today",
+        "stock",
+        "price",
+        "generate",
+        "image",
+        "send",
+        "email",
+        "summarize",
+        "article",
+        "video",
+        "search",
+        "web",
+    ]
+    put(
+        engine,
+        listing("1", " ".join(frequent), height=1),
+        *(
+            listing(f"{number}", f"{first} helper".title(), description=f"Helps to {first} any {second}.", height=1)
+            for number, (first, second) in enumerate(zip(frequent[::2], frequent[1::2], strict=True), 10)
+        ),
+        *(listing(f"{number}", "Other", description="something else altogether") for number in range(100, 200)),
+    )
+    for start in range(8, len(frequent) - 3):
+        question = " ".join(frequent[start : start + 4])
+        assert ids(ask(engine, question))[0] != "1", question
+
+
+@given(st.lists(st.integers(0, 3), max_size=70))
+def test_at_most_three_of_a_source_are_before_others_on_a_page(sources_of: list[int]) -> None:
     order = diversified(sources_of, len(sources_of))
     assert sorted(order) == list(range(len(sources_of)))
     for start in range(0, len(order), PAGE):
-        page, counts, follows = order[start : start + PAGE], Counter[tuple[int, int]](), False
+        page, counts, follows = order[start : start + PAGE], Counter[int](), False
         for result in page:
-            own = [(kind, source) for kind, source in enumerate(sources_of[result]) if source]
-            is_over = any(counts[source] >= MOST for source in own)
+            source = sources_of[result]
+            is_over = source != 0 and counts[source] >= MOST
             assert is_over or not follows  # those within the limit come first
             follows = is_over
-            counts.update([] if is_over else own)
+            counts.update([] if is_over else [source])
 
 
 def flood(number: int = 30) -> list[Any]:
@@ -174,14 +265,58 @@ def test_one_owner_does_not_fill_the_first_page(engine: SearchIndex) -> None:
     assert [id_[0] for id_ in results] == ["1"] * 3 + ["9"] * 5 + ["1"] * 12
 
 
+LONGER = "invoice and what else is said of it in a longer text"
+VICTIM: dict[str, Any] = {"owner": "victim", "domain": "v.example", "description": LONGER}
+INSTEAD: list[dict[str, Any]] = [
+    {"domain": "mallory.example"},
+    {"owner": "mallory"},
+    {"domain": "", "owner": "mallory"},
+]
+
+
+@pytest.mark.parametrize("number", [8, 100])
+@pytest.mark.parametrize("theirs", INSTEAD)
+def test_a_flood_for_an_owner_or_a_host_takes_no_places_of_others_of_either(
+    engine: SearchIndex, theirs: dict[str, Any], number: int
+) -> None:
+    """Anyone can inscribe for the address of another, or name the host of another."""
+    flood_of = [listing(f"1{index:03}", "Invoice", **VICTIM | theirs) for index in range(number)]
+    victims = [listing(f"9{index}", "Helper", **VICTIM) for index in range(3)]
+    put(engine, *flood_of, *victims)
+    results = ids(ask(engine, "invoice", limit=20))
+    assert [id_[0] for id_ in results[:6]] == ["1"] * 3 + ["9"] * 3
+    assert set(results[3:6]) == {"90", "91", "92"}
+
+
 def test_one_verified_domain_shares_no_places_with_strangers_that_name_it(engine: SearchIndex) -> None:
-    strangers = [listing(f"1{index}", "Invoice", owner=f"s{index}", domain="api.v.example") for index in range(8)]
-    more = "invoice and what else is said of it in a longer text"
-    victim = listing("9", "Helper", owner="v", domain="v.example", verified=True, description=more)
-    others = [listing(f"8{index}", "Office", owner=f"o{index}", description=more) for index in range(3)]
-    put(engine, *strangers, victim, *others)
+    """Not even where they name its owner, too, and it has more listings than a source has places."""
+    strangers = [listing(f"1{index}", "Invoice", **VICTIM | {"domain": "api.v.example"}) for index in range(8)]
+    victims = [listing(f"9{index}", "Helper", **VICTIM, verified=True) for index in range(5)]
+    put(engine, *strangers, *victims)
     results = ids(ask(engine, "invoice"))
-    assert set(results[3:7]) == {"9", "80", "81", "82"}
+    assert [id_[0] for id_ in results] == ["1"] * 3 + ["9"] * 5 + ["1"] * 5
+
+
+def test_a_domain_with_the_crc_32_of_another_takes_no_places_of_it(engine: SearchIndex) -> None:
+    """The numbers of domains were CRC-32 sums, of which anyone computes two that are equal."""
+    twins = "43fd0fc9ea0e.example", "13effc2b380f.example"
+    assert len({crc32(f"{domain} False".encode()) for domain in twins}) == 1
+    flood_of = [listing(f"1{index}", "Invoice", owner=f"m{index}", domain=twins[0]) for index in range(3)]
+    victim = listing("9", "Helper", owner="victim", domain=twins[1], description=LONGER)
+    others = [
+        listing(f"8{index}", "Office", owner=f"o{index}", description=f"{LONGER} and so on") for index in range(3)
+    ]
+    put(engine, *flood_of, victim, *others)
+    assert ids(ask(engine, "invoice"))[3] == "9"
+
+
+def test_a_number_of_a_source_depends_on_owner_host_and_the_key_of_the_database() -> None:
+    whole = source_number(b"a key", "alice", "api.a.example")
+    assert whole == source_number(b"a key", "alice", "a.example")  # the registrable domain
+    others = [(b"b key", "alice", "a.example"), (b"a key", "bob", "a.example"), (b"a key", "alice", "b.example"),
+              (b"a key", "alice", ""), (b"a key", "", "a.example")]  # fmt: skip
+    assert len({whole, *(source_number(*other) for other in others)}) == 6
+    assert whole >= 2**32
 
 
 @pytest.mark.parametrize("number", [100, 700])
@@ -196,18 +331,16 @@ def test_a_flood_that_has_all_candidates_leaves_others_their_places_too(engine: 
     assert len(ids(ask(engine, "invoice", limit=20, owners="mallory"))) == 20
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=130), st.integers(1, 70))
-def test_candidates_of_a_flood_are_spread_over_sources(sources_of: list[tuple[int, int]], count: int) -> None:
+@given(st.lists(st.integers(0, 3), max_size=130), st.integers(1, 70))
+def test_candidates_of_a_flood_are_spread_over_sources(sources_of: list[int], count: int) -> None:
     order = spread(sources_of, count)
     assert sorted(order) == list(range(len(sources_of)))
     first, rest = order[:count], order[count:]
     assert first == sorted(first)
     assert rest == sorted(rest)
-    counts = Counter((kind, source) for index in first for kind, source in enumerate(sources_of[index]) if source)
+    counts = Counter(sources_of[index] for index in first if sources_of[index])
     if any(number > SHARE for number in counts.values()):  # then no other has room left
-        assert all(
-            any(counts[kind, source] >= SHARE for kind, source in enumerate(sources_of[index])) for index in rest
-        )
+        assert all(counts[sources_of[index]] >= SHARE for index in rest)
 
 
 @pytest.mark.parametrize("descending", [None, False])

@@ -16,10 +16,12 @@ from Cryptodome.Hash import keccak
 from indexer.chains import create
 from indexer.chains.evm import EvmChain
 from indexer.errors import SourceError
+from indexer.state_hash import computed_state_hash, update_state_hash
 from parsers.pointers.pointer import TOPIC
 from tests import chain_records, hardhat
 from tests.hardhat import Hardhat
 from tests.indexing import Indexing
+from tests.liars.proxy import Proxy
 from tests.running import Running
 
 CARD = json.dumps({"name": "Shop", "url": "https://shop.example", "skills": [{"id": "sell", "name": "Sell"}]}).encode()
@@ -126,6 +128,29 @@ async def test_what_was_said_while_nobody_looked_is_found_after_a_restart(chain:
     assert [uri for _, uri in pointers(indexing)][2:] == ["https://later.example/card.json"]
 
 
+async def test_logs_that_the_node_left_out_come_with_the_second_reading(chain: Hardhat, tmp_path: Path) -> None:
+    start = chain.height
+    for number in range(4):
+        chain.point(f"https://shop{number}.example/card.json")
+        chain.mine(40)
+    async with Proxy(chain.port) as proxy:
+        url = chain.url.replace(str(chain.port), str(proxy.port))
+        with Indexing(f"sqlite:///{tmp_path}/a2b.db", create("demo", url)) as indexing:
+            [follower] = await indexing.open()
+            proxy.lie("empty lists", 1_000)
+            await follower.catch_up()
+            assert proxy.altered
+            assert pointers(indexing)[:3] == []
+            proxy.honest()
+            while indexing.store.read_twice("demo") != chain.height:
+                await follower.catch_up()
+            assert [height - start for height, _ in pointers(indexing)] == [1, 42, 83, 124]
+            assert update_state_hash(indexing.store, indexing.writer, "demo") == computed_state_hash(
+                indexing.store, "demo", chain.height
+            )
+            await follower.chain.close()
+
+
 async def test_another_network_or_contract_is_refused(chain: Hardhat) -> None:
     for url, why in (
         (
@@ -152,6 +177,9 @@ def test_a_card_on_an_evm_chain_is_served_like_any_other(chain: Hardhat, tmp_pat
         (row,) = overlay.get("/v1/status")["chains"]
         assert (row["name"], row["chain"], row["state"]) == ("eth", "eip155:31337", "following")
         assert row["height"] == chain.height
+        overlay.until(lambda: overlay.get("/v1/status")["stateHash"].get("eth", {}).get("hash"))
+        overlay.until(lambda: overlay.get("/v1/status")["chains"][0]["readTwice"] == chain.height)
+        overlay.until(lambda: overlay.get("/v1/status")["stateHash"]["eth"]["height"] == chain.height)
         chain.point(CARRIED.replace("data:", "DATA:"), HASH)
         overlay.until(lambda: overlay.get("/v1/search?q=shop&verified=false")["total"] == 2)
         overlay.until(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from indexer.masking import masked
 from indexer.setting_values import LIMITS, ChainUrl, ListenAddress, Quota
 from indexer.settings import KEYS, Settings, SettingsError, sample_blocks
+from indexer.store.layout import connect
 from tests.conftest import ROOT
 
 
@@ -37,25 +38,37 @@ def certificate(folder: Path) -> str:
     return str(path)
 
 
-def test_nothing_configured_means_the_packaged_sample_under_the_working_directory() -> None:
+def test_nothing_configured_means_no_chain_under_the_working_directory() -> None:
     settings = Settings.load()
-    assert settings.sample
+    assert (settings.sample, settings.chains, settings.sources()) == (False, (), {})
     assert settings.data == Path("a2b-data")
     assert settings.database == "sqlite:///a2b-data/a2b.db"
     assert settings.search == "native:a2b-data/index"
+
+
+@pytest.mark.parametrize(
+    "supplied", [{"flags": {"chains": "bsv=http://a"}}, {"environ": {"A2B_CHAINS": "bsv=http://a"}}]
+)
+def test_the_demonstration_is_without_chains_only_and_in_another_folder_unless_one_is_named(
+    supplied: dict[str, dict[str, str]],
+) -> None:
+    assert (Settings.load(demo=True).sample, Settings.load(demo=True).data) == (True, Path("a2b-demo"))
+    named = Settings.load(environ={"A2B_DATA": "/srv/a2b"}, demo=True)
+    assert (named.sample, named.data) == (True, Path("/srv/a2b"))
+    configured = Settings.load(**supplied, demo=True)  # type: ignore[arg-type]
+    assert (configured.sample, configured.data) == (False, Path("a2b-data"))
+
+
+def test_the_demonstration_follows_the_packaged_sample_under_the_working_directory() -> None:
+    settings = Settings.load(demo=True)
+    assert settings.database == "sqlite:///a2b-demo/a2b.db"
+    assert settings.search == "native:a2b-demo/index"
     assert (settings.host, settings.port) == ("127.0.0.1", 8080)
     [chain] = settings.chains
     folder, _, options = chain.url.removeprefix("files:").partition("?")
     assert chain.name == "demo"
     assert (Path(unquote(folder)) / "blk00000.dat").is_file()
     assert options == "chain=bsv&network=regtest"
-
-
-def test_an_index_of_an_earlier_release_is_read_as_the_default_with_a_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    assert Settings.load({"search": "tantivy:some/index"}).search == "native:some/index"
-    assert "tantivy:some/index is read as native:some/index" in caplog.text
 
 
 def test_a_wheel_finds_its_sample_blocks_inside_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -139,9 +152,9 @@ def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, 
     answers |= {"from_height": "5", "change_blocks": "9", "ipfs_gateway": "http://[::1]:8080/x"}
     answers |= {"fetch_resolve": "a.example:443=127.0.0.1:8443", "fetch_ca_file": certificate(tmp_path)}
     answers |= {"rates": "bsv=https://a.example/spot", "rates_every": "7", "rates_max_age": "7", "log": "json requests"}
-    answers |= {"metrics": "[::1]:7", "public_url": "https://a.example", "doors": "off"}
+    answers |= {"metrics": "[::1]:7", "public_url": "https://a.example"}
     answers |= {"gasp_peers": "https://a.example", "submit_broadcast": "on", "arc_callback_token": "x" * 16}
-    answers |= {"delegation_roots": "A" * 43, "relay": "on", "meaning": "off"}
+    answers |= {"delegation_roots": "A" * 43, "relay": "on", "meaning": "off", "fetch_ports": "443"}
     value = answers.get(key, "a:b")
     from_file = Settings.load(file=toml(tmp_path, f'{key} = "{value}"'))
     assert Settings.load(environ={f"A2B_{key.upper()}": value}) == from_file != Settings.load()
@@ -215,6 +228,13 @@ def test_one_source_given_twice_is_refused() -> None:
 
 def test_control_characters_are_refused_and_not_echoed() -> None:
     assert refused(flags={"host": "a\x1b[31m"}) == "host holds a control character: 'a\\x1b[31m'"
+
+
+def test_a_percent_sign_of_the_data_folder_is_no_escape_of_the_database_url(tmp_path: Path) -> None:
+    for name in ("My%20Data", "a%2Fb"):
+        (tmp_path / name).mkdir()
+        connect(Settings.load({"data": str(tmp_path / name)}).database).dispose()
+        assert (tmp_path / name / "a2b.db").exists()
 
 
 def test_a_data_folder_that_a_database_url_cannot_hold_is_refused() -> None:
@@ -339,6 +359,7 @@ def test_a_start_that_cannot_be_meant_is_refused(text: str) -> None:
     [
         ({"fetch_resolve": "a.example=127.0.0.1"}, "fetch_resolve: a.example=127.0.0.1 is not host:port=ip:port"),
         ({"fetch_resolve": "a.example:443=[::1]:443 b"}, "fetch_resolve: b is not host:port=ip:port"),
+        ({"fetch_ports": "443 80"}, "fetch_ports is '443 80': write 443 or 443 1024-65535"),
         ({"fetch_ca_file": "/nowhere.pem"}, "fetch_ca_file is '/nowhere.pem', and cannot be read: No such file"),
         ({"fetch_ca_file": __file__}, "holds no certificate in PEM"),
         ({"ipfs_gateway": "ipfs.example"}, "ipfs_gateway is 'ipfs.example': write the part of the URL before /ipfs/"),

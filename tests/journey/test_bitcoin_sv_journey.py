@@ -85,14 +85,19 @@ def test_a_random_history_is_followed_through_forks_and_kills(rest: bool, tmp_pa
             node.mine()
             running.until(lambda: status_of(running, newcomer) == "live")
             oracle = read_chain(node.blocks)
-            expected = {"height": oracle.height, "hash": oracle.state_hashes[oracle.height]}
-            running.until(lambda: running.get("/v1/status")["stateHash"]["bsv"] == expected)
+            expected = (oracle.height, oracle.state_hashes[oracle.height])
+            running.until(lambda: state_of(running) == expected)
             total = running.get("/v1/search?status=live&status=burned&limit=100")["total"]
             code, _ = running.stop()
             assert (code, "Traceback" in running.err) == (0, False)
         assert total == len(oracle.registrations)
         assert (kills >= 4, history.stale_blocks >= 5, len(oracle.ids("burned")) >= 3) == (True, True, True)
         verify_some(oracle, node, home, settings)
+
+
+def state_of(running: Running) -> tuple[int, str]:
+    hashed = running.get("/v1/status")["stateHash"]["bsv"]
+    return hashed["height"], hashed["hash"]
 
 
 def status_of(running: Running, outpoint: Outpoint) -> object:

@@ -28,7 +28,7 @@ def killed(tmp_path: Path) -> Path:
 
 
 def file(folder: Path) -> Path:
-    return folder / "a2b-data" / "a2b.db"
+    return folder / "a2b-demo" / "a2b.db"
 
 
 def status_of(running: Running, path: str, accept: str = "application/json") -> tuple[int, str]:
@@ -104,7 +104,7 @@ def test_damage_while_serving_is_a_503_that_says_what_to_do_and_causes_a_check(k
         indexing.stop()
     Path(f"{file(killed)}.check").unlink()
     damage_table(file(killed), "events")
-    with Running("serve", "--port", "0", "--limits", "off", cwd=killed) as running:
+    with Running("serve", "--data", "a2b-demo", "--port", "0", "--limits", "off", cwd=killed) as running:
         code, body = status_of(running, f"/v1/listings/{listing}/history")
         assert (code, "malformed" in body, WHAT_TO_DO in body) == (503, True, True)
         running.until(lambda: status_of(running, "/v1/search?q=agent")[0] == 503)

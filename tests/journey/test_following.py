@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.chainkit import ChainKit, agent
+from tests.chainkit import ChainKit, agent_without_host
 from tests.running import LONG, Running
 
 
@@ -33,7 +33,7 @@ class Node:
     def mine(self, count: int, **where: Any) -> None:
         """So many blocks with a registration each."""
         for _ in range(count):
-            self.kit.mine(self.kit.inscribe(agent(f"Router {len(self.kit.blocks)}")), **where)
+            self.kit.mine(self.kit.inscribe(agent_without_host(f"Router {len(self.kit.blocks)}")), **where)
             where = {}
         self.kit.append(self.folder / "blk00000.dat", *self.kit.blocks[self.written :])
         self.written = len(self.kit.blocks)

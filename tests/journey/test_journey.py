@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.chainkit import ChainKit, agent
+from tests.chainkit import ChainKit, agent, agent_without_host
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.overlay.answer_models import fits
@@ -59,7 +59,7 @@ def until_hashed(running: Running, chain: str, height: int) -> dict[str, Any]:
 def test_up_says_what_it_does_and_how_to_follow_a_node(up: Running) -> None:
     assert "the packaged sample blocks" in up.out
     assert "A2B_CHAINS='bsv=http://USER:PASSWORD@127.0.0.1:8332' a2b up" in up.out
-    assert "sqlite:///a2b-data/a2b.db" in up.out
+    assert "sqlite:///a2b-demo/a2b.db" in up.out
     assert "demo: block 125 of 125" in up.err
     assert all({"time", "level", "logger", "message"} <= json.loads(line).keys() for line in up.err.splitlines())
 
@@ -72,7 +72,7 @@ def test_status_is_at_the_tip_with_the_stated_hash(up: Running, expected: dict[s
     assert (chain["name"], chain["chain"], chain["network"]) == ("demo", "bsv:regtest", "regtest")
     assert (chain["state"], chain["height"], chain["tip"], chain["lag"]) == ("following", 125, 125, 0)
     assert chain["source"] == "files"
-    assert status["stateHash"] == {"demo": {"height": 125, "hash": expected["stateHashes"]["125"]}}
+    assert status["stateHash"]["demo"].items() >= {"height": 125, "hash": expected["stateHashes"]["125"]}.items()
     live = [registration for registration in expected["registrations"] if registration["status"] == "live"]
     assert status["listings"]["live"] == len(live)
     assert status["listings"]["burned"] == len(expected["registrations"]) - len(live)
@@ -181,21 +181,21 @@ async def test_search_follows_the_chain_through_updates_a_reorg_a_kill_and_a_res
     node: Node, tmp_path: Path
 ) -> None:
     kit = node.kit
-    first = kit.inscribe(agent("Alpha Router"))
+    first = kit.inscribe(agent_without_host("Alpha Router"))
     kit.mine(first)
     node.write()
     with node.up(tmp_path) as running:
         running.until_ready()
         assert names(running.get("/v1/search?q=router")) == ["Alpha Router"]
 
-        update = kit.update(first, agent("Beta Router"))
+        update = kit.update(first, agent_without_host("Beta Router"))
         fork = kit.mine(update)
         node.write()
         running.until(lambda: names(running.get("/v1/search?q=router")) == ["Beta Router"])
         assert running.get(f"/v1/listings/{first}")["updatedHeight"] == 3
 
-        other = kit.update(first, agent("Gamma Router"))
-        kit.mine(other, kit.inscribe(agent("Delta Router")), parent=kit["2"])
+        other = kit.update(first, agent_without_host("Gamma Router"))
+        kit.mine(other, kit.inscribe(agent_without_host("Delta Router")), parent=kit["2"])
         kit.mine()
         node.write()
         running.until(lambda: sorted(names(running.get("/v1/search?q=router"))) == ["Delta Router", "Gamma Router"])
@@ -208,14 +208,15 @@ async def test_search_follows_the_chain_through_updates_a_reorg_a_kill_and_a_res
         ]  # fmt: skip
 
         running.stop(signal.SIGKILL)
-    kit.mine(kit.update(update, agent("Epsilon Router")), parent=fork)
+    kit.mine(kit.update(update, agent_without_host("Epsilon Router")), parent=fork)
     kit.mine_empty(2)
     node.write()
     with node.up(tmp_path) as running:
         running.until_ready()
         assert names(running.get("/v1/search?q=router")) == ["Epsilon Router"]
         hashes = until_hashed(running, "live", kit.tip.height)
-        assert hashes == {"live": {"height": kit.tip.height, "hash": await replayed(node, tmp_path)}}
+        none = {"count": 0, "hash": bytes(32).hex()}
+        assert hashes == {"live": {"height": kit.tip.height, "hash": await replayed(node, tmp_path), "pointers": none}}
         assert running.stop()[0] == 0
     with node.up(tmp_path) as running:
         running.until_ready()
@@ -240,8 +241,9 @@ async def test_two_processes_share_the_work(node: Node, tmp_path: Path) -> None:
         node.write()
         serving.until(lambda: len(names(serving.get("/v1/search?q=router"))) == 2)
         until_hashed(serving, "live", 3)
+        serving.until(lambda: serving.get("/v1/status")["chains"][0]["state"] == "following")
         [chain] = serving.get("/v1/status")["chains"]
-        assert (chain["state"], chain["height"], chain["tip"], chain["reorgs"]) == ("stored", 3, None, None)
+        assert (chain["height"], chain["tip"], chain["lag"], chain["reorgs"]) == (3, 3, 0, 0)
         assert serving.get("/v1/status")["stateHash"]["live"]["hash"] == await replayed(node, tmp_path)
         assert indexing.stop()[0] == 0
         assert serving.stop()[0] == 0
@@ -317,7 +319,7 @@ async def test_killed_at_any_moment_it_goes_on_to_the_same_state_and_a_terminal_
         os.close(theirs)
         running.until_ready()
         hashes = until_hashed(running, "live", 91)
-        assert hashes["live"] == {"height": 91, "hash": await replayed(long, tmp_path)}
+        assert (hashes["live"]["height"], hashes["live"]["hash"]) == (91, await replayed(long, tmp_path))
         assert running.get("/v1/search?limit=1")["total"] == REGISTRATIONS
         assert running.stop()[0] == 0
     watching.join()

@@ -46,7 +46,7 @@ async def visit(session: ClientSession, kit: ChainKit, chain: MemoryChain) -> No
     page = await until_told(session, "/v1/search?q=echo", lambda page: "pending" in page["items"][0])
     meets(page, "Page")
     [item] = page["items"]
-    assert (item["status"], item["blockHeight"], item["pending"]["summary"]) == ("live", 2, "Louder.")
+    assert (item["status"], item["blockHeight"], item["pending"]["changes"]) == ("live", 2, [])
     revisions = (await get(session, f"/v1/listings/{echo}/history"))["revisions"]
     assert [(entry["height"], entry["kind"]) for entry in revisions] == [(None, "reinscribed"), (2, "inscribed")]
 

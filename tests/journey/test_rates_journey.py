@@ -102,8 +102,55 @@ async def test_a_feed_that_fails_is_replaced_by_the_next_and_false_rates_change_
             status = await until_told(
                 session, "/v1/status", lambda answer: answer["rates"]["feeds"][0].get("code") == "outlier"
             )
-            assert "contradicts" in status["rates"]["feeds"][0]["error"]
-            assert (await get(session, query))["items"][0]["cheapest"]["converted"]["rate"] == "50"
+            assert "other feeds contradict it" in status["rates"]["feeds"][0]["error"]
+            item = (await get(session, query))["items"][0]
+            assert item["cheapest"]["converted"]["rate"] == "50"
+            path = f"/v1/quote?id={item['id']}&currency=usd"
+            quote = await until_told(session, path, lambda answer: "notes" in answer)
+            meets(quote, "Quote")
+            assert (quote["error"], quote["rate"]) == ("unpayable", "50")  # no address of the listing takes dollars
+            assert [note["code"] for note in quote["notes"]] == ["refused-quote"]
+            assert "other feeds contradict it" in quote["notes"][0]["detail"]
+
+
+async def test_of_two_feeds_that_contradict_each_other_no_price_is_quoted_and_it_is_said_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with RateServer() as server:
+        server.tell("/a", {"USD": 50, "EUR": 40})
+        server.tell("/b", {"USD": 260, "EUR": 41})
+        base = f"http://127.0.0.1:{server.port}"
+        why = "other feeds contradict it, and no majority agrees with it"
+        refused = [{"code": "contradicted", "detail": why, "currencies": ["USD"]}]
+        app = new_app(tmp_path, chain(), rates_every=1, rates=f"BSV={base}/a BSV={base}/b")
+        async with serving(app) as session:
+            status = await until_told(
+                session, "/v1/status", lambda answer: "refused" in ((answer["rates"] or {}).get("feeds") or [{}])[0]
+            )
+            meets(status, "Status")
+            assert [feed["refused"] for feed in status["rates"]["feeds"]] == [refused, refused]
+            await contradicted(session, why)
+        async with serving(new_app(tmp_path, follow=False)) as session:  # what only serves says the same
+            status = await until_told(session, "/v1/status", lambda answer: answer["rates"])
+            assert [feed["refused"] for feed in status["rates"]["feeds"]] == [refused, refused]
+            await contradicted(session, why)
+        monkeypatch.setenv("A2B_DATA", str(tmp_path / "data"))
+        with pytest.raises(SystemExit):
+            cli.main(["status"])
+        assert f"not counted: USD: {why}" in capsys.readouterr().out
+
+
+async def contradicted(session: Any, why: str) -> None:
+    """Quotes and searches where the feeds contradict each other in dollars."""
+    page = await get(session, "/v1/search?q=coins&maxPrice=99&priceCurrency=usd")
+    assert [note["code"] for note in page["notes"]] == ["refused-quote"]
+    item = (await get(session, "/v1/search?q=coins"))["items"][0]
+    quote = await get(session, f"/v1/quote?id={item['id']}&currency=usd")
+    meets(quote, "Quote")
+    assert (quote["ok"], quote.get("amount")) == (False, None)
+    assert quote["detail"] == (
+        "there is no usable exchange rate from 'BSV' to 'USD': the current quotes of 'USD' are refused: " + why
+    )
 
 
 async def test_questions_ask_no_feed_and_nobody_asks_the_one_that_a_publisher_names(tmp_path: Path) -> None:

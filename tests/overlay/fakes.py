@@ -20,7 +20,6 @@ from indexer.store.requests import TransactionRequest
 from overlay.api.services import AppServices, ProcessInfo, PublisherServices, SiteSettings
 from overlay.api.shared_services import PAYMENTS, VERIFIER, Payments
 from overlay.engines import IndexPosition
-from overlay.installation import ALWAYS
 from overlay.listings.listing import listings_of
 from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, Registration
 from overlay.listings.stored_proofs import Located, NoProofError, StoredProof
@@ -43,6 +42,9 @@ if TYPE_CHECKING:
     from overlay.systems.payments.gate import PaymentGate
 
 CHAIN, CAIP2 = "bsv-regtest", "bsv:regtest"
+
+API_SYSTEMS = ("payments", "rating", "delegateos")
+"""The systems with routes below /v1 that docs/http-api.md describes."""
 
 
 class FakeEngine:
@@ -190,9 +192,16 @@ class FakeStore:
         """Thirty thousand headers that say their height."""
         return [height.to_bytes(80, "little") for height in range(first, min(first + count, 30_000))]
 
-    def changes(self, since: int, limit: int, /) -> FeedPage:
-        rows = [FeedChange(seq, "upsert", id_, 100 + seq, "inscribed") for seq, id_ in enumerate(self.listings, 1)]
-        return FeedPage("epoch-1", tuple(row for row in rows if row.seq > since)[:limit], len(rows))
+    def newest(self) -> tuple[int, dict[str, int]]:
+        """The newest change, and the heights that are stored."""
+        return len(self.listings), {CHAIN: 125}
+
+    def changes(self, since: int, limit: int, epoch: str | None = None, /) -> FeedPage:
+        usual = (100, "inscribed", "epoch-1")
+        rows = [FeedChange(seq, "upsert", id_, *usual) for seq, id_ in enumerate(self.listings, 1)]
+        rows = [row._replace(height=100 + row.seq) for row in rows]
+        continues = since <= len(rows) and epoch in (None, "epoch-1")
+        return FeedPage("epoch-1", tuple(row for row in rows if row.seq > since)[:limit], len(rows), continues)
 
 
 class FakeRequests:
@@ -305,7 +314,7 @@ def sample_services(sample: Path) -> AppServices:
         chains=lambda: {CHAIN: CAIP2},
         heights=lambda: {CHAIN: 125},
         publishing=PublisherServices(diagnose=diagnose),
-        site=SiteSettings(systems=ALWAYS),
+        site=SiteSettings(systems=API_SYSTEMS),
     )
 
 
@@ -341,3 +350,19 @@ def with_listing(services: AppServices, listing: Registration) -> AppServices:
     subjects = listings_of(listing, cards.read(listing.card_body, listing.state.kind))
     more = FakeStore([*store.listings.values(), listing], store.histories)
     return changed(services, store=more, engine=FakeEngine(map(document, subjects)))
+
+
+PAID_TO = "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"
+
+
+def priced(services: AppServices, caip2: str = "bsv:mainnet", **price: Any) -> AppServices:
+    """The services with one more listing, "priced", on a chain that is the only one there."""
+    full = {"id": "p", "currency": "BSV", "amount": 0.0005, "address": PAID_TO} | price
+    card = {"name": "A", "url": "https://a.example", "skills": [{"id": "s"}], "x-payment-config": [full]}
+    assert isinstance(services.store, FakeStore)
+    listing = next(iter(services.store.listings.values()))
+    state, body = replace(listing.state, id="priced"), json.dumps(card).encode()
+    return changed(
+        with_listing(services, replace(listing, state=state, caip2=caip2, card_body=body)),
+        chains=lambda: {CHAIN: caip2},
+    )

@@ -22,12 +22,14 @@ from overlay.systems.relay.store import RelayStore
 from tests.databases import Cluster
 from tests.indexer.store.test_backup import contents
 from tests.indexer.store.test_one_database import COMPONENTS
-from tests.running import Running, a2b
+from tests.running import SAMPLE, Running, a2b
 
 
 def indexed(folder: Path, *database: str) -> None:
     """Read the packaged chain into a database, and stop."""
-    with Running("index", "--metrics", ":0", "--data", str(folder / "data"), *database, cwd=folder) as running:
+    with Running(
+        "index", "--chains", SAMPLE, "--metrics", ":0", "--data", str(folder / "data"), *database, cwd=folder
+    ) as running:
         running.until(lambda: "125" in running.err)
         running.until(lambda: state_hash(folder, *database) is not None)
         assert running.stop()[0] == 0
@@ -164,7 +166,7 @@ def test_rows_are_never_there_without_their_keys_and_keys_without_rows_are_no_ob
         else:
             patched.setattr(file_of, "restore", lost)
         settings = Settings.load({"data": tmp_path / "data", "identity_key": str(tmp_path / "keys.json")})
-        patched.setattr(backup, "settings_of", lambda _args: settings)
+        patched.setattr(backup, "settings_of", lambda *_args, **_kinds: settings)
         with pytest.raises((KeyboardInterrupt, BackupError)):
             backup.restore(Namespace(file=tmp_path / "whole"))
     assert identity_key.read(tmp_path / "keys.json") == first

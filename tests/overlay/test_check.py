@@ -67,7 +67,7 @@ def test_a_price_list_is_known_by_its_shape() -> None:
         assert result["ok"], result
         assert result["preview"]["type"] == "prices"
         assert [offer["amount"] for offer in result["preview"]["offers"]] == ["0.5"]
-    assert checked(named)["warnings"] == []
+    assert [warning["code"] for warning in checked(named)["warnings"]] == ["unpayable"]
     assert checked(named | {"depositPct": 2})["warnings"][0]["pointer"] == "/depositPct"
 
 

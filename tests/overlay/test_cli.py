@@ -39,7 +39,7 @@ from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.text.safe_text import visible_in_json
 from tests.chainkit import ChainKit, agent
-from tests.running import LONG, Running, a2b, environment
+from tests.running import LONG, SAMPLE, Running, a2b, environment
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \u202egnp.exe\u2066 [bold]x[/bold] :smile: \x9b2J tail"
 HARMLESS = "\\x1b[31mred\\x1b]0;title\\x07 \\u202egnp.exe\\u2066 [bold]x[/bold] :smile: \\x9b2J tail"
@@ -81,7 +81,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return command
 
 
-def index(data: Path, chains: str | None = None) -> Path:
+def index(data: Path, chains: str = SAMPLE) -> Path:
     """A data folder as `a2b up` leaves it."""
 
     async def follow() -> None:
@@ -432,9 +432,19 @@ def test_check_answers_by_its_exit_code(run: Run, tmp_path: Path, monkeypatch: p
     assert run("check", good, "--type", "thing").code == 2
 
 
+def test_severities_are_written_alike_for_people(run: Run, tmp_path: Path) -> None:
+    card = agent("Echo") | {"url": "http://10.1.2.3/", "description": "use ghp_" + "a1B2c3" * 6}
+    (tmp_path / "card.json").write_text(json.dumps(card | {"tags": 5}))
+    lines = run("check", tmp_path / "card.json").out.splitlines()
+    warnings = [line.removeprefix("warning: ").partition(": ")[0] for line in lines if line.startswith("warning: ")]
+    assert {"(high) /description", "(low) /url", "/tags"} <= set(warnings)
+
+
 def test_status_tells_heights_and_state_hash_from_the_database(run: Run, data: Path, expected: dict[str, Any]) -> None:
     answer = run("status", "--data", data, "--json").json
-    assert answer["stateHash"]["demo"] == {"height": 125, "hash": expected["stateHashes"]["125"]}
+    hashed = answer["stateHash"]["demo"]
+    assert (hashed["height"], hashed["hash"]) == (125, expected["stateHashes"]["125"])
+    assert hashed["pointers"]["count"] == sum(pointer["valid"] for pointer in expected["pointers"])
     [chain] = answer["chains"]
     assert (chain["state"], chain["tip"], chain["lag"], chain["reorgs"]) == ("stored", None, None, None)
     shown = run("status", "--data", data)
@@ -454,8 +464,10 @@ def test_status_shows_the_stored_hash_unless_it_is_recomputed(
         connection.exec_driver_sql("UPDATE state_hashes SET hash = x'00'")
     writer.close()
     store.close()
-    assert run("status", "--data", copy, "--json").json["stateHash"]["demo"] == {"height": 125, "hash": "00"}
+    stored = run("status", "--data", copy, "--json").json["stateHash"]["demo"]
+    assert stored["hash"] == "00"
     recomputed = run("status", "--data", copy, "--json", "--recompute").json
+    assert recomputed["stateHash"]["demo"]["pointers"] == stored["pointers"]
     assert recomputed["stateHash"]["demo"]["hash"] == expected["stateHashes"]["125"]
 
 
@@ -592,6 +604,11 @@ def test_a_running_overlay_gives_the_same_answers(
     assert (result.code, result.json["chains"][0]["height"]) == (0, 125)
 
 
+@pytest.mark.parametrize("command", ["search", "show", "history", "verify", "diagnose"])
+def test_an_argument_that_is_not_utf_8_is_wrong_usage(run: Run, command: str) -> None:
+    assert run(command, "caf\udce9", "--url", "http://127.0.0.1:1") == Done(2, "", "a2b: b'caf\\xe9' is not UTF-8\n")
+
+
 def test_a_running_overlay_s_refusals_are_distinguished(run: Run, data: Path, served: str) -> None:
     unknown = run("show", "00" * 32 + "_0", "--url", served)
     assert unknown == run("show", "00" * 32 + "_0", "--data", data)
@@ -724,9 +741,9 @@ def test_a_second_up_on_the_same_data_says_so(tmp_path: Path) -> None:
         assert running.url
         second = a2b("up", "--port", "0", cwd=tmp_path)
         assert second.returncode == 3
-        assert second.stderr.endswith("a2b: another indexer is writing to a2b-data/a2b.db; stop it first\n")
+        assert second.stderr.endswith("a2b: another indexer is writing to a2b-demo/a2b.db; stop it first\n")
         (tmp_path / "x.jsonl").touch()
-        assert a2b("import", "x.jsonl", cwd=tmp_path).returncode == 3
+        assert a2b("import", "x.jsonl", "--data", "a2b-demo", cwd=tmp_path).returncode == 3
         assert running.stop()[0] == 0
 
 
@@ -796,7 +813,7 @@ def test_several_workers_share_one_port_and_end_together(tmp_path: Path, data: P
         children = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children").read_text().split()
         assert len(children) == 2
         for _ in range(20):
-            assert running.get("/v1/search?q=dex")["total"] > 0
+            running.until(lambda: running.get("/v1/search?q=dex").get("total"))  # a worker may still be starting
         assert running.stop()[0] == 0
         assert not any(Path(f"/proc/{child}").exists() for child in children)
 

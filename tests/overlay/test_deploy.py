@@ -9,8 +9,11 @@ import shutil
 import socket
 import ssl
 import subprocess
+import threading
 from collections.abc import Iterator
 from configparser import ConfigParser
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +75,16 @@ class Site:
             with connection.getresponse() as response:
                 return response.status, (response.readline() if is_stream else response.read()).decode()
 
-    def nginx(self, upstream: int) -> list[str]:
-        """A command that runs nginx with the site's file, which is changed in folder and ports only."""
+    def nginx(self, upstream: int, other: int | None = None) -> list[str]:
+        """A command that runs nginx with the site's file, which is changed in folder and ports only. Without an
+        `other` server nothing listens at the second port."""
         text = (DEPLOY / "nginx.conf").read_text().replace("/etc/letsencrypt/live/registry.example", str(self.folder))
         text = re.sub(r"listen \[::\].*\n", "", text)  # there may be no IPv6
         text = text.replace("listen 80;", f"listen 127.0.0.1:{free_port()};")
         text = text.replace("listen 443 ", f"listen 127.0.0.1:{self.port} ").replace(
             "127.0.0.1:8080", f"127.0.0.1:{upstream}"
         )
+        text = text.replace("127.0.0.1:8081", f"127.0.0.1:{other or free_port()}")
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         folders = "\n".join(f"{kind}_temp_path {self.folder}/{kind};" for kind in kinds)
         user = "user root;" if os.geteuid() == 0 else ""
@@ -132,6 +137,54 @@ def test_a_proxy_with_its_file_serves_the_pages_by_tls(proxy: str, upstream: Run
             process.terminate()
 
 
+def test_no_request_is_lost_while_one_server_after_the_other_restarts(tmp_path: Path) -> None:
+    for folder in ("first", "second", "nginx"):
+        (tmp_path / folder).mkdir()
+    ports, site, data = (free_port(), free_port()), Site(tmp_path / "nginx"), str(tmp_path / "data")
+
+    def server(number: int) -> Running:
+        command = ("up", "serve")[number]
+        return Running(
+            command, "--port", str(ports[number]), "--limits", "off", "--trusted-proxies", "127.0.0.1",
+            cwd=tmp_path / ("first", "second")[number], A2B_DATA=data,
+        )  # fmt: skip
+
+    statuses: list[int] = []
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.is_set():
+            statuses.append(site.get("/v1/search?q=agent")[0])
+
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen(site.nginx(*ports), cwd=tmp_path, stdout=log, stderr=log) as process,
+        ExitStack() as opened,
+    ):
+        opened.callback(process.terminate)
+        running = [opened.enter_context(server(0))]
+        running[0].until_ready()
+        running.append(opened.enter_context(server(1)))
+        running[1].until_ready()
+        running[0].until(lambda: answers(site))
+        askers = [threading.Thread(target=ask) for _ in range(3)]
+        for asker in askers:
+            asker.start()
+        for number in (0, 1):
+            running[number].until(partial(is_longer, statuses, len(statuses) + 20))
+            assert running[number].stop()[0] == 0
+            running[number] = opened.enter_context(server(number))
+            running[number].until_ready()
+        over.set()
+        for asker in askers:
+            asker.join(LONG)
+    assert set(statuses) == {200}
+
+
+def is_longer(answered: list[int], count: int) -> bool:
+    return len(answered) > count
+
+
 def answers(site: Site) -> bool:
     try:
         return site.get("/healthz")[0] == 200
@@ -143,6 +196,34 @@ def test_prometheus_takes_the_rules(tmp_path: Path) -> None:
     run(program("promtool"), "check", "rules", str(DEPLOY / "alerts.yaml"), cwd=tmp_path)
 
 
+def test_prometheus_fires_the_alerts_of_what_is_degraded(tmp_path: Path) -> None:
+    """Samples a minute apart, and what is expected to fire a minute or more after the fault."""
+    labels = {"instance": "one", "job": "a2b"}
+    state = 'a2b_chain_state{chain="live",state="%s",instance="one",job="a2b"}'
+    cases = [
+        ("A2bFollowerSilent", state % "silent", "0 0 1 1 1", {"chain": "live", "state": "silent"}),
+        ("A2bChainStopped", state % "stopped", "0 0 1 1 1", {"chain": "live", "state": "stopped"}),
+        ("A2bDatabaseDown", 'a2b_database_up{instance="one",job="a2b"}', "1 1 0 0 0", {}),
+    ]
+    tests = []
+    for name, series, values, more in cases:
+        (rule,) = (rule for rule in RULES if rule["alert"] == name)
+        summary = rule["annotations"]["summary"]
+        for label, value in (labels | more).items():
+            summary = summary.replace(f"{{{{ $labels.{label} }}}}", value)
+        fired = {"exp_labels": rule["labels"] | labels | more, "exp_annotations": {"summary": summary}}
+        alerts = [
+            {"eval_time": "1m", "alertname": name, "exp_alerts": []},
+            {"eval_time": "4m", "alertname": name, "exp_alerts": [fired]},
+        ]
+        tests.append(
+            {"interval": "1m", "input_series": [{"series": series, "values": values}], "alert_rule_test": alerts}
+        )
+    file = tmp_path / "tests.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(DEPLOY / "alerts.yaml")], "tests": tests}))
+    run(program("promtool"), "test", "rules", str(file), cwd=tmp_path)
+
+
 def test_both_proxies_pass_on_one_address_and_no_buffer_holds_streams() -> None:
     nginx, caddy = (DEPLOY / "nginx.conf").read_text(), (DEPLOY / "Caddyfile").read_text()
     assert nginx.count("{") == nginx.count("}")
@@ -150,7 +231,8 @@ def test_both_proxies_pass_on_one_address_and_no_buffer_holds_streams() -> None:
     assert directives["proxy_set_header X-Forwarded-For"] == "$remote_addr", "what the client sent is not passed on"
     assert (directives["proxy_buffering"], directives["proxy_http_version"]) == ("off", "1.1")
     assert "reverse_proxy 127.0.0.1:8080" in caddy
-    assert "server 127.0.0.1:8080" in nginx
+    assert re.findall("server (.*);", nginx)[:2] == ["127.0.0.1:8080 max_fails=0", "127.0.0.1:8081 max_fails=0"]
+    assert directives["proxy_next_upstream"] == "error timeout http_503"
 
 
 async def test_alerts_watch_metrics_that_exist_by_labels_that_they_have(serve: Serve, services: AppServices) -> None:

@@ -96,7 +96,11 @@ def beside(accepted_rates: RateTable, instead: RateTable) -> ExchangeRates:
     def read() -> list[Quote]:
         """As from the database: each time other objects."""
         own, last = replace(accepted_rates), replace(instead)
-        return [Quote(feed="a", rank=0, since=0, table=own), Quote(feed="a!refused", rank=1, since=0, table=last)]
+        reasons = {"USD": "contradicted"}
+        return [
+            Quote(feed="a", rank=0, since=0, table=own),
+            Quote(feed="a!refused", rank=1, since=0, table=last, reasons=reasons),
+        ]
 
     exchange_rates = ExchangeRates(read, lambda: NOW)
     exchange_rates.refresh()
@@ -224,7 +228,7 @@ def test_status_tells_the_table_in_use_and_every_feed() -> None:
     ]
     reports = [
         feed_status(code="signature", error="sends no X-Signature"),
-        feed_status(quoted_at=NOW - 5, until=NOW + 5, left_out=("X",)),
+        feed_status(quoted_at=NOW - 5, until=NOW + 5, refused={"X": "median"}),
     ]
     state = exchange(FIRST).status(reports)
     never = exchange().status([feed_status(code="unreachable", error="...")])

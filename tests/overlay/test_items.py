@@ -150,10 +150,15 @@ def test_signer_and_pending_revision_are_shown_only_when_there_are_any(listings:
     (without,) = shown(listings[0])
     assert not {"signer", "pending"} & without.keys()
     (result,) = shown(
-        replace(listings[0], signer="1abc", pending=PendingRevision(outpoint="00" * 32 + "_0", summary="New."))
+        replace(listings[0], signer="1abc", pending=PendingRevision(outpoint="00" * 32 + "_0", owner="1new"))
     )
     assert result["signer"] == "1abc"
-    assert result["pending"] == {"outpoint": "00" * 32 + "_0", "summary": "New."}
+    before = listings[0].state.owner
+    assert result["pending"] == {
+        "outpoint": "00" * 32 + "_0",
+        "changes": [{"what": "owner", "from": before, "to": "1new"}],
+        "summary": f"It changes the owner from {before} to 1new.",
+    }
 
 
 def test_the_document_of_an_engine_agrees_with_the_item(listings: list[Registration]) -> None:

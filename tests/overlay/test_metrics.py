@@ -68,7 +68,7 @@ async def test_scrapes_at_the_same_time_are_answered_one_after_the_other(serve: 
 async def test_chains_listings_and_the_index_are_measured(serve: Serve, services: AppServices) -> None:
     def answer() -> dict[str, Any]:
         status_now = status()
-        row = status_now["chains"][0] | {"tip": 130, "lag": 5, "mempool": 12, "reorgs": 2}
+        row = status_now["chains"][0] | {"tip": 130, "lag": 5, "mempool": 12, "reorgs": 2, "sourcesDisagree": "a, b"}
         stored = {"name": "old", "chain": "bsv:testnet", "state": "stored", "height": 7, "hash": None, "reorgs": None}
         return status_now | {"chains": [row, stored], "index": {"engine": "fake", "seq": 7, "behind": 3}}
 
@@ -77,11 +77,13 @@ async def test_chains_listings_and_the_index_are_measured(serve: Serve, services
     for name, wanted in (
         ("a2b_chain_height", 125), ("a2b_chain_tip_height", 130), ("a2b_chain_lag_blocks", 5),
         ("a2b_chain_mempool", 12), ("a2b_chain_reorgs_total", 2), ("a2b_chain_refused_blocks_total", 1),
+        ("a2b_chain_sources_disagree", 1),
     ):  # fmt: skip
         assert value(result, name, chain="bsv-regtest") == wanted, name
     assert value(result, "a2b_chain_state", chain="bsv-regtest", state="following") == 1
     assert value(result, "a2b_chain_state", chain="bsv-regtest", state="stopped") == 0
     assert value(result, "a2b_chain_height", chain="old") == 7
+    assert value(result, "a2b_chain_sources_disagree", chain="old") == 0
     for unknown in ("a2b_chain_tip_height", "a2b_chain_lag_blocks", "a2b_chain_mempool", "a2b_chain_reorgs_total"):
         assert value(result, unknown, chain="old") is None
     assert value(result, "a2b_listings", status="live") == 35
@@ -97,7 +99,7 @@ async def test_the_progress_of_a_rebuild_is_measured(serve: Serve, services: App
     done, of = "a2b_index_renewal_registrations", "a2b_index_renewal_registrations_wanted"
     result = await scrape(client)
     assert (value(result, done), value(result, of)) == (None, None)
-    answers["index"] = {**index, "renewal": {"done": 2_000, "of": 5_001}}
+    answers["index"] = {**index, "rebuilding": {"done": 2_000, "of": 5_001}}
     result = await scrape(client)
     assert (value(result, done), value(result, of)) == (2_000, 5_001)
     async with client.get("/status") as response:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -41,7 +43,10 @@ def test_a_mirror_has_the_listings_and_anchors_of_the_original(
     assert checked.code == 0
 
 
-def test_a_mirror_says_what_is_wrong_with_its_command(run: Run, data: Path, served: str, tmp_path: Path) -> None:
+def test_a_mirror_says_what_is_wrong_with_its_command(
+    run: Run, data: Path, served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "BACKOFF", Backoff(0, 0))
     own = run("mirror", served, "--network", "regtest", "--name", "demo", "--data", data)
     assert own.code == 2
     assert "mirror into another one" in own.err
@@ -69,6 +74,20 @@ class Unsteady:
         if height is None:
             raise SourceUnavailableError("busy")
         self.progress.height = height
+
+
+def test_a_mirror_of_an_overlay_that_never_answers_ends_after_a_minute(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (mirror.SILENT_SECONDS, sum(mirror.BACKOFF.pauses(mirror.ATTEMPTS - 1))) == (60, 63)
+    monkeypatch.setattr(mirror, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(mirror, "LOOK_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        began = time.monotonic()
+        done = run("mirror", f"http://127.0.0.1:{listening.getsockname()[1]}", "--data", tmp_path / "silent")
+    assert done.code == 3
+    assert "no answer for 0.3 s; run this again later" in done.err
+    assert time.monotonic() - began < 30
 
 
 async def test_a_busy_overlay_is_waited_for_as_long_as_there_is_progress(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,14 +18,14 @@ from overlay.api.parameters import CHANGES, CHECK, HEADERS, PROOF, QUOTE, RECEIP
 from overlay.api.request_bodies import BODIES
 from overlay.api.services import AppServices
 from overlay.app.http_app import ROUTES, create_app, load_systems
-from overlay.installation import ALWAYS, NAMES
+from overlay.installation import NAMES
 from overlay.systems.delegateos.delegated_access import ACCESS, DelegatedAccess
 from overlay.systems.delegateos.revocation_api import REVOCATIONS
 from overlay.systems.delegateos.store import DelegationRecords
 from tests.overlay.answer_models import fits
 from tests.overlay.calls import TOWER
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import FakeEngine, FakeStore, changed
+from tests.overlay.fakes import API_SYSTEMS, FakeEngine, FakeStore, changed
 
 TABLES = {
     "/v1/search": SEARCH, "/v1/search/enhanced": SEARCH, "/": SEARCH, "/v1/suggest": SUGGEST, "/v1/changes": CHANGES,
@@ -36,7 +36,7 @@ TABLES = {
 
 @pytest.fixture(scope="module")
 def api() -> dict[str, Any]:
-    return document(ROUTES, "0.1.0", load_systems(ALWAYS))
+    return document(ROUTES, "0.1.0", load_systems(API_SYSTEMS))
 
 
 def validate(api: dict[str, Any], value: Any, name: str) -> None:

@@ -23,9 +23,9 @@ from parsers.cards.money import plain
 from parsers.cards.offers import Offer
 from parsers.cards.rate_table import RateTable
 from parsers.claims.amount_due import DECIMALS, PaymentRefusedError
-from tests.overlay.calls import TOWER, get, problem
+from tests.overlay.calls import TOWER, engine_of, get, problem
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import FakeEngine, changed
+from tests.overlay.fakes import PAID_TO, FakeEngine, changed, priced
 from tests.overlay.test_exchange import FIRST, SECOND, exchange
 
 
@@ -206,3 +206,111 @@ async def test_a_quote_for_nothing_that_exists_is_a_problem(serve: Serve, servic
     ):
         async with client.get(path) as response:
             assert told_so in (await problem(response, status))["detail"]
+
+
+# -- whether somebody can pay
+
+BECH32 = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
+ETH = "0x52908400098527886E0F7030069857D2E4169EE7"
+
+
+@pytest.mark.parametrize(
+    ("address", "currency", "ok"),
+    [
+        (PAID_TO, "BSV", True), (BECH32, "BSV", False), ("3J98t1WpEZ73CNmQviecrnyiWrnqRhWNLy", "BSV", False),
+        ("alice@pay.example", "BSV", False), ("", "BSV", False), ("mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn", "BSV", False),
+        (ETH, "ETH", True), (ETH, "BSV", False), (PAID_TO, "ETH", False), (PAID_TO, "USD", False),
+        (BECH32, "BTC", True),
+    ],
+)  # fmt: skip
+async def test_a_quote_is_ok_where_a_payment_in_its_currency_can_reach_the_address(
+    serve: Serve, services: AppServices, address: str, currency: str, ok: bool
+) -> None:
+    currencies = ["BSV", "ETH", "USD", "BTC"]
+    client = await serve(priced(services, currency=currency, acceptedCurrencies=currencies, address=address))
+    answer = await get(client, f"/v1/quote?id=priced&currency={currency}")
+    assert (answer["ok"], answer["amount"]) == (ok, "0.0005")
+    assert ok or answer["error"] == ("address-checksum" if (address, currency) == (ETH, "BSV") else "unpayable")
+
+
+async def test_nothing_is_paid_to_any_address(serve: Serve, services: AppServices) -> None:
+    client = await serve(priced(services, amount=0, address=""))
+    assert (await get(client, "/v1/quote?id=priced"))["ok"] is True
+
+
+@pytest.mark.parametrize(
+    ("caip2", "currency", "accepted", "chosen"),
+    [
+        ("bsv:mainnet", "BSV", ["BTC"], "BSV"), ("bsv:mainnet", "BTC", ["ETH", "BSV"], "BSV"),
+        ("eip155:1", "BTC", ["BSV", "ETH"], "ETH"), ("bsv:mainnet", "USD", ["EUR", "BSV"], "BSV"),
+        ("bsv:mainnet", "USD", [], None), ("bsv:mainnet", "LTC", ["ETH"], None),
+    ],
+)  # fmt: skip
+async def test_without_a_currency_the_quote_is_in_one_that_a_chain_here_carries(
+    serve: Serve, services: AppServices, caip2: str, currency: str, accepted: list[str], chosen: str | None
+) -> None:
+    rates = RateTable(
+        base="USD", rates=dict.fromkeys(("USD", "EUR", "BSV", "BTC", "ETH", "LTC"), Decimal(1)), source="", quoted_at=0,
+        until=4 * 10**9,
+    )  # fmt: skip
+    client = await serve(
+        changed(priced(services, caip2, currency=currency, acceptedCurrencies=accepted), exchange=exchange(rates))
+    )
+    answer = await get(client, "/v1/quote?id=priced")
+    if chosen is None:
+        assert (answer["ok"], answer["code"], "amount" in answer) == (False, "no-chain", False)
+    else:
+        assert (answer["currency"], answer["amount"]) == (chosen, "0.0005")
+
+
+@pytest.mark.parametrize("written", ["SATS", "sats"])
+async def test_sats_are_quoted_in_the_coin_of_the_chain_that_carries_the_card(
+    serve: Serve, services: AppServices, written: str
+) -> None:
+    client = await serve(priced(services, currency=written, amount=500))
+    for query in ("", "&currency=BSV", "&currency=sats"):
+        answer = await get(client, f"/v1/quote?id=priced{query}")
+        assert (answer["ok"], answer["currency"], answer["neededSatoshis"]) == (True, "BSV", 500)
+    item = await get(client, "/v1/listings/priced")
+    assert [(offer["amount"], offer["currency"]) for offer in item["offers"]] == [("500", "SATS")]
+    assert "sats" in [warning["code"] for warning in item["warnings"]]
+    elsewhere = await serve(priced(services, "eip155:1", currency=written, amount=500))
+    assert (await get(elsewhere, "/v1/quote?id=priced"))["code"] == "no-chain"
+
+
+async def test_a_search_compares_sats_as_the_coin_and_a_check_warns(serve: Serve, services: AppServices) -> None:
+    [document] = engine_of(priced(services, currency="sats", amount=500)).documents
+    [offer] = document.offers
+    assert (offer.currency, offer.amount, offer.accepted) == ("BSV", Decimal("0.000005"), ("BSV", "SATS"))
+    [document] = engine_of(priced(services, "eip155:1", currency="sats", amount=500)).documents
+    assert (document.offers[0].currency, document.offers[0].amount) == ("SATS", 500)
+
+
+UNPAYABLE = {"id": "p", "amount": 1, "currency": "BSV", "address": BECH32}
+
+
+@pytest.mark.parametrize(
+    ("body", "pointers"),
+    [
+        ([UNPAYABLE | {"address": PAID_TO}, UNPAYABLE], ["/1"]),
+        (UNPAYABLE, [""]),
+        ({"x-payment": [UNPAYABLE]}, ["/x-payment/0"]),
+        ({"name": "A", "url": "https://a.example", "skills": [{"id": "s"}], "x-payment-config": [UNPAYABLE]},
+         ["/x-payment-config/0"]),
+        ({"name": "A", "url": "https://a.example", "skills": [{"id": "s"}], "x-payment-config": UNPAYABLE},
+         ["/x-payment-config"]),
+        ({"mcpServers": {"a/b": {"command": "x", "x-payment-config": [UNPAYABLE]}, "c": {"command": "y"}},
+          "x-payment-config": [UNPAYABLE]}, ["/mcpServers/a~1b/x-payment-config/0", "/x-payment-config/0"]),
+        ([UNPAYABLE | {"acceptedCurrencies": ["BTC"]}, UNPAYABLE | {"amount": 0}], []),
+    ],
+)  # fmt: skip
+async def test_a_check_and_its_preview_warn_of_a_price_that_nobody_can_pay(
+    serve: Serve, services: AppServices, body: Any, pointers: list[str]
+) -> None:
+    client = await serve(services)
+    async with client.post("/v1/check", json=body) as response:
+        answer = await response.json()
+    assert answer["ok"], answer["errors"]
+    assert [one["pointer"] for one in answer["warnings"] if one["code"] == "unpayable"] == pointers
+    if "name" in body:
+        assert "unpayable" in [one["code"] for one in answer["preview"]["warnings"]]

@@ -110,7 +110,7 @@ def strange(draw: st.DrawFn, value: Any) -> Any:
 def test_no_answer_ends_in_a_traceback(path: str, answers: Answers) -> None:
     value = json.loads(answers[path])
 
-    @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(st.data(), st.booleans())
     def holds(drawing: st.DataObject, as_json: bool) -> None:
         other = value

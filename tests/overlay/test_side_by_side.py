@@ -81,7 +81,7 @@ def relay(engine: Engine) -> Work:
 
 
 def delegations(engine: Engine) -> Work:
-    access = DelegatedAccess([principal_of(ISSUER)], DelegationRecords(engine), lambda: NOW)
+    access = DelegatedAccess([principal_of(ISSUER)], DelegationRecords(engine, lambda _: NOW // 10**9), lambda: NOW)
     token = issued(capability(), budget=ROUNDS)
 
     async def charge(_: int) -> None:

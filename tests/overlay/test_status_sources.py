@@ -53,19 +53,22 @@ async def test_every_source_has_a_row_that_says_its_kind_and_not_its_address(
     properties = SCHEMAS["SourceStatus"]["properties"]
     assert all(source.keys() <= properties.keys() for source in row["sources"])
     assert {source["state"] for source in row["sources"]} <= set(properties["state"]["enum"])
-    row["warnings"] = ["b is 7 blocks behind a"]
+    row["sourcesDisagree"] = "b is on another branch"
+    row["warnings"] = [row["sourcesDisagree"], "b is 7 blocks behind a"]
     show_status({"chains": [row], "stateHash": {}, "listings": {}, "index": None})
     shown = capsys.readouterr().out
     assert "    source      files 1" in shown
     assert "current, block 1" in shown
     assert "    warning     b is 7 blocks behind a" in shown
+    assert "    disagree    b is on another branch" in shown
+    assert shown.count("b is on another branch") == 1
 
 
 @pytest.mark.parametrize("folders", [("one",), ("one", "two")])
 async def test_unusable_bytes_of_a_folder_are_counted_also_where_nothing_is_missing(
     settings: Settings, tmp_path: Path, folders: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with next((tmp_path / "one").iterdir()).open("ab") as file:
+    with (tmp_path / "one" / "blk00000.dat").open("ab") as file:
         file.write(b"what a torn write left")
     chains = tuple(chain for chain in settings.chains if chain.url.endswith(folders))
     row = await status_row(replace(settings, chains=chains))
@@ -103,3 +106,20 @@ async def test_the_process_is_behind_until_searches_answer_for_the_newest_block(
         await chain.close()
     finally:
         context.close()
+
+
+@pytest.mark.parametrize(
+    ("chain", "twice", "lines"),
+    [
+        ("eip155:1", None, ["    state hash  not known: no block was read twice yet (block 9)"]),
+        ("eip155:1", 1_000, ["    state hash  ab (block 9)", "    read twice  up to block 1,000"]),
+        ("bsv:mainnet", None, ["    state hash  not known: an update is undecided (block 9)"]),
+    ],
+)
+def test_status_says_up_to_which_block_a_chain_was_read_twice(
+    chain: str, twice: int | None, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"name": "demo", "chain": chain, "state": "following", "height": 1_010, "hash": None, "readTwice": twice}
+    hashed = {"height": 9, "hash": "ab" if twice else None, "pointers": None}
+    show_status({"chains": [row], "stateHash": {"demo": hashed}, "listings": {}, "index": None})
+    assert [line for line in capsys.readouterr().out.splitlines() if "hash" in line or "twice" in line] == lines

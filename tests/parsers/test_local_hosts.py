@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.local_hosts import is_local_host, is_local_url, shared_url
+from parsers.local_hosts import is_local_host, is_local_url, is_private_host, is_private_url, shared_url
 
+PRIVATE = [ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")]
 LOCAL = [ip_network(text) for text in ("127.0.0.0/8", "169.254.0.0/16", "0.0.0.0/32", "::1/128", "::/128", "fe80::/10")]
 
 
@@ -43,10 +44,30 @@ def test_urls_that_lead_elsewhere_or_are_none_stay(url: str) -> None:
     assert shared_url(url) == url
 
 
-@given(st.ip_addresses())
+def addresses() -> st.SearchStrategy[IPv4Address | IPv6Address]:
+    return st.ip_addresses() | st.sampled_from(LOCAL + PRIVATE).flatmap(
+        lambda network: st.ip_addresses(network=network)
+    )
+
+
+@given(addresses())
 def test_addresses_are_judged_by_their_networks(address: IPv4Address | IPv6Address) -> None:
     carried = getattr(address, "ipv4_mapped", None) or address
-    assert is_local_host(str(address)) == any(carried in network for network in LOCAL)
+    is_local = any(carried in network for network in LOCAL)
+    assert is_local_host(str(address)) == is_local
+    assert is_private_host(str(address)) == (is_local or any(carried in network for network in PRIVATE))
+
+
+@pytest.mark.parametrize(
+    ("url", "is_private"),
+    [
+        ("http://[::]:8080/invoke", True), ("http://2130706433/", True), ("http://10.1/", True),
+        ("https://agents.internal/", True), ("http://[fd00::1]/", True), ("http://192.168.1.5.:80", True),
+        ("https://internal.example/", False), ("http://[", False), ("", False), ("http://172.32.0.1/", False),
+    ],
+)  # fmt: skip
+def test_urls_that_lead_to_the_callers_own_network(url: str, is_private: bool) -> None:
+    assert is_private_url(url) == is_private
 
 
 @given(st.ip_addresses(network="127.0.0.0/8"), st.sampled_from(["{}", "0x{:x}", "0{:o}"]))

@@ -6,18 +6,20 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from itertools import pairwise
 from typing import Protocol
 
-from indexer.chains import BlockEvents, Chain, DeferredEvents, NewestEvents
-from indexer.chains.evm.chain_ids import AllowedNetworks
+from indexer.chains import BlockEvents, Chain, ChainStore, DeferredEvents, LogsAgain, NewestEvents
+from indexer.chains.evm.chain_ids import AllowedNetworks, EvmNetwork
 from indexer.chains.evm.endpoint import EvmEndpoint, RangeWidth
 from indexer.chains.evm.responses import BloomFilter, EvmHeader, Log
-from indexer.chains.http_client import SlowError, TooLargeError, gather
+from indexer.chains.http_client import HttpClient, SlowError, TooLargeError, gather
 from indexer.chains.jsonrpc import RpcError
-from indexer.errors import SourceUnavailableError
-from indexer.headers.networks import DEFAULT_FINALITY, CoinRules
-from indexer.model import BlockRef
+from indexer.errors import OtherNetworkError, SourceUnavailableError
+from indexer.headers.networks import CoinRules
+from indexer.model import BlockLogs, BlockRef
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +33,19 @@ NEAR = 32
 """All headers of so many blocks below the tip are fetched. Many endpoints are served by several nodes, and one without
 the newest blocks answers that they have no logs; all of them have deeper blocks."""
 
+NETWORK_SECONDS = 3_600.0
+"""Seconds between two requests of the chain id: an endpoint may become another network's. It is requested again after
+a contradiction, too."""
+
 HEADER_CACHE = 4_096
-"""Headers of final blocks that are cached."""
+"""Headers that are cached: those of final blocks, and those above until the tip is another one."""
+
+AHEAD_SECONDS = 120
+"""How far a tip may be ahead of this machine's clock."""
+
+MOST_PER_SECOND, SLACK_SECONDS = 20, 15
+"""Blocks that a chain can add in a second, five times as many as the fastest does, and seconds that are added to the
+time between two blocks."""
 
 EvmBlock = tuple[EvmHeader, list[Log]]
 
@@ -60,30 +73,53 @@ class LogReader(Protocol):
 class EvmChain(Chain):
     """A sparse `Chain` over the logs of one contract. Heights are block numbers.
 
-    A log counts when its block is the one that the endpoint has at that height. There is no proof of work to check;
-    logs that an endpoint omits near the tip are detected by the block's bloom filter.
+    A log counts when its block is the one that the endpoint has at that height, and each block names the one before as
+    its parent. There is no proof of work to check, but a tip that time does not allow is not read; logs that an
+    endpoint omits are detected near the tip by the block's bloom filter, and anywhere when blocks are read twice.
+
+    `is_free`: a development network, whose blocks have any time and do not link (`hardhat_mine`). `now` is the clock in
+    seconds since 1970.
     """
 
     sparse = True
+    has_work = False
+    is_read_twice = True
+    names_network = True
     checked = "only that logs are in the blocks they name: the endpoint is trusted"
     rules = CoinRules("evm", segwit=False, envelope=None)
     warning = ""
 
     def __init__(
-        self, name: str, endpoint: EvmEndpoint, reader: LogReader, networks: AllowedNetworks, options: Mapping[str, str]
+        self,
+        name: str,
+        endpoint: EvmEndpoint,
+        reader: LogReader,
+        networks: AllowedNetworks,
+        options: Mapping[str, str],
+        store: ChainStore | None = None,
     ) -> None:
         self.name, self.caip2, self.network = name, "", ""
+        self.contract = f"contract 0x{endpoint.address.hex()}"
         self.endpoint, self._reader, self.allowed_networks = endpoint, reader, networks
-        self.first = int(options.get("from", 0))
-        self._start_unknown = "from" not in options
+        self.first = self._configured_first = int(options.get("from", 0))
+        self._has_start = "from" in options
+        self._start_unknown = not self._has_start
         self._configured_finality = int(options["finality"]) if "finality" in options else None
         self.finality: int | None = self._configured_finality
         self.poll_seconds = POLL_SECONDS
-        self._ranges, self._filter = RangeWidth(), BloomFilter(endpoint.address, endpoint.topics)
+        self.is_free, self._store, self.now = "clock" in options, store, time.time
+        self._ranges, self._ranges_again = RangeWidth(), RangeWidth()
+        self._filter = BloomFilter(endpoint.address, endpoint.topics)
+        self._added: Mapping[int, tuple[Log, ...]] = {}
         self._tip: EvmHeader | None = None
-        self._tip_time = self._final_time = float("-inf")
+        self._tip_time = self._final_time = self._network_time = float("-inf")
         self._final = -1
         self.headers: dict[int, EvmHeader] = {}
+
+    @property
+    def clients(self) -> Sequence[HttpClient]:
+        """The one of its server."""
+        return (self.endpoint.rpc,)
 
     @property
     def violation_count(self) -> int:
@@ -94,15 +130,41 @@ class EvmChain(Chain):
 
     async def open(self) -> None:
         """Check the endpoint's network and that the contract exists. Raises SourceError."""
-        network = self.allowed_networks.check(self.name, self.endpoint.shown, await self.endpoint.number())
+        self._forget_network()
+        network = await self._check_network()
         await self.endpoint.check_contract()
         self.caip2, self.network = network.caip2, network.kind
         self.first = self.first or self._reader.first(network.caip2, self.endpoint.address)
         if network.kind == "regtest":
+            self.is_free = True
             self.poll_seconds = min(self.poll_seconds, DEVELOPMENT_SECONDS)
         await self._refresh()
         if self._start_unknown and not self.first and network.kind != "regtest" and self._tip is not None:
             await self._find_first(self._tip.number)
+
+    def _forget_network(self) -> None:
+        """Forget what an earlier opening learned: the endpoint may have been another network's."""
+        self.caip2, self.first, self.finality = "", self._configured_first, self._configured_finality
+        self._start_unknown, self._final, self._final_time = not self._has_start, -1, float("-inf")
+        self.headers.clear()
+
+    async def identify(self) -> str:
+        """As the endpoint's chain id is now. Raises OtherNetworkError for one that is not configured."""
+        return (await self._network_now()).caip2
+
+    async def _network_now(self) -> EvmNetwork:
+        return self.allowed_networks.check(self.name, self.endpoint.shown, await self.endpoint.number())
+
+    async def _check_network(self) -> EvmNetwork:
+        """The endpoint's network. Raises OtherNetworkError for another one than is configured, or was before."""
+        network = await self._network_now()
+        if self.caip2 not in ("", network.caip2):
+            raise OtherNetworkError(
+                f"{self.name}: {self.endpoint.shown} follows {network.caip2} now, and followed {self.caip2}: correct "
+                "its URL"
+            )
+        self._network_time = time.monotonic()
+        return network
 
     async def _find_first(self, tip: int) -> None:
         """Start at the block in which the contract was deployed."""
@@ -119,25 +181,53 @@ class EvmChain(Chain):
 
     async def tip(self) -> BlockRef | None:
         """The newest block of the endpoint, requested every `poll_seconds` at most."""
+        if time.monotonic() - self._network_time >= NETWORK_SECONDS:
+            await self._check_network()
         if time.monotonic() - self._tip_time >= self.poll_seconds:
             await self._refresh()
         return self._ref(self._tip) if self._tip else None
 
     async def _refresh(self) -> None:
-        self._tip = await self.endpoint.header("latest")
-        now = self._tip_time = time.monotonic()
-        if self._tip is None or self.network == "regtest":
+        tip = await self.endpoint.header("latest")
+        if tip is None:
+            raise SourceUnavailableError(f"{self.name}: {self.endpoint.shown} has no newest block")
+        if not self.is_free:
+            await self._check_time(tip)
+        if tip != self._tip:
+            self.headers = {number: header for number, header in self.headers.items() if number <= self._final}
+        self._tip, self._tip_time = tip, time.monotonic()
+        if self.network == "regtest":
             return
-        if now - self._final_time >= FINAL_SECONDS:
-            await self._update_final(self._tip)
-            self._final_time = now
-        if self._configured_finality is None:
-            gap = DEFAULT_FINALITY if self._final < 0 else self._tip.number - self._final
+        if self._tip_time - self._final_time >= FINAL_SECONDS:
+            await self._update_final(tip)
+            self._final_time = self._tip_time
+        if self._configured_finality is None and self._final >= 0:
             # it may have been deeper when the newest blocks stored were read
-            self.finality = max(gap, self.finality or 0)
+            self.finality = max(tip.number - self._final, self.finality or 0)
+
+    async def _check_time(self, tip: EvmHeader) -> None:
+        """Raise SourceUnavailableError for a tip that is ahead of the clock, or more blocks above the newest stored
+        one than the time between allows: nothing else contradicts invented blocks."""
+        ahead = tip.time - self.now()
+        if ahead > AHEAD_SECONDS:
+            raise SourceUnavailableError(
+                f"{self.name}: block {tip.number:,}, the newest at {self.endpoint.shown}, is {ahead:,.0f} s ahead of "
+                "this machine's clock: the clock or the source is wrong; nothing is read from it meanwhile"
+            )
+        stored = await asyncio.to_thread(self._store.newest_block, self.name) if self._store else None
+        if stored is None:
+            return
+        blocks, seconds = tip.number - stored.height, max(0, tip.time - stored.time)
+        if blocks > MOST_PER_SECOND * (seconds + SLACK_SECONDS):
+            raise SourceUnavailableError(
+                f"{self.name}: block {tip.number:,}, the newest at {self.endpoint.shown}, is {blocks:,} blocks above "
+                f"the newest stored one and {seconds:,} s later: the clock or the source is wrong; nothing is "
+                "read from it meanwhile"
+            )
 
     async def _update_final(self, tip: EvmHeader) -> None:
-        """Update the newest final block; without `?finality=`, all blocks above may change."""
+        """Update the newest final block; without `?finality=`, all blocks above may change, and all blocks where the
+        endpoint does not know the tag."""
         try:
             final = await self.endpoint.header("finalized")
         except RpcError as error:
@@ -147,21 +237,17 @@ class EvmChain(Chain):
             self._final = min(final.number, tip.number)
 
     async def ref(self, height: int) -> BlockRef | None:
-        """The endpoint's current block at `height`."""
+        """The endpoint's current block at `height`; with the hash that the next block names as its parent, whatever
+        the endpoint, or a cache before it, answers for the height."""
         if self._tip is None or not 0 <= height <= self._tip.number:
             return None
-        return self._ref(await self._existing(height))
-
-    async def _header(self, height: int) -> EvmHeader | None:
-        """The block at a height; final ones are cached."""
-        if height in self.headers:
-            return self.headers[height]
-        header = await self.endpoint.header(height)
-        if header is not None and height <= self._final:
-            if len(self.headers) >= HEADER_CACHE:
-                self.headers.clear()
-            self.headers[height] = header
-        return header
+        header = await self._existing(height)
+        if height < self._tip.number and not self.is_free:
+            parent = (await self._existing(height + 1)).parent
+            if parent != header.hash:
+                self._forget_headers()
+                header = header._replace(hash=parent)
+        return self._ref(header)
 
     def _ref(self, header: EvmHeader) -> BlockRef:
         return BlockRef(self.name, header.number, header.hash, header.parent, header.time, b"")
@@ -175,9 +261,11 @@ class EvmChain(Chain):
 
         Stops early after an error of the endpoint or a reorganisation; the blocks returned until then are valid.
         """
-        start = first
+        start, below = first, None
         while self._tip is not None and start <= min(last, self._tip.number):
             try:
+                if below is not None:
+                    self._check_links(below, await self._existing(start))
                 evm_blocks = await self._range(start, min(last, self._tip.number), self._tip.number)
             except SourceUnavailableError as error:
                 if start == first:
@@ -186,8 +274,9 @@ class EvmChain(Chain):
                 return
             for header, logs in evm_blocks:
                 ref = self._ref(header)
-                yield ref, self._reader.read(self.caip2, ref, logs)
-            start = evm_blocks[-1][0].number + 1
+                yield ref, replace(self._reader.read(self.caip2, ref, logs), logs=_compared(logs))
+            below = evm_blocks[-1][0]
+            start = below.number + 1
 
     async def _range(self, first: int, last: int, tip: int) -> list[EvmBlock]:
         """The blocks with logs of one range that starts at `first`, and the last block of the range."""
@@ -203,23 +292,20 @@ class EvmChain(Chain):
                 log.debug("%s: blocks %d to %d are too much: %s", self.name, first, end, error)
 
     async def _far(self, first: int, end: int) -> list[EvmBlock]:
-        """A range well below the tip: its logs, and the headers of the blocks that they name."""
-        before = await self._existing(end)
+        """A range well below the tip: its logs, the headers of the blocks that they name, and the last one, which the
+        next range must name as its parent."""
         logs = await self.endpoint.logs(first, end)
         self._ranges.record_success(end - first + 1, len(logs))
         by_block = _by_block(logs)
-        headers = await gather(self._existing(number) for number in by_block if number != end)
-        if await self._existing(end) != before:
-            raise self._changed(end)
-        return [(header, self._checked(header, by_block)) for header in sorted([*headers, before])]
+        added = {number for number in self._added if first <= number <= end}
+        headers = await gather(self._existing(number) for number in {*by_block, *added, end})
+        return [(header, self._checked(header, by_block)) for header in sorted(headers)]
 
     async def _near(self, first: int, last: int) -> list[EvmBlock]:
         """A range at the tip: all its headers, linked. Logs of blocks missed by the range request come separately."""
         headers = await gather(self._existing(number) for number in range(first, last + 1))
         for lower, upper in pairwise(headers):
-            # Hardhat's hardhat_mine makes blocks that do not link to the blocks before them
-            if upper.parent != lower.hash and self.network != "regtest":
-                raise self._changed(upper.number)
+            self._check_links(lower, upper)
         logs = await self.endpoint.logs(first, last)
         self._ranges.record_success(last - first + 1, len(logs))
         by_block = _by_block(logs)
@@ -236,25 +322,63 @@ class EvmChain(Chain):
             raise self._changed(header.number) from error
 
     async def _existing(self, height: int) -> EvmHeader:
-        """The block at a height up to the tip. Raises SourceUnavailableError when it disappeared."""
-        header = self._tip if self._tip and self._tip.number == height else await self._header(height)
-        if header is None:
-            raise self._changed(height)
-        return header
+        """The block at a height up to the tip, cached. Raises SourceUnavailableError when it disappeared."""
+        if self._tip and self._tip.number == height:
+            return self._tip
+        if height not in self.headers:
+            header = await self.endpoint.header(height)
+            if header is None:
+                raise self._changed(height)
+            if len(self.headers) >= HEADER_CACHE:
+                self.headers.clear()
+            self.headers[height] = header
+        return self.headers[height]
+
+    def _check_links(self, lower: EvmHeader, upper: EvmHeader) -> None:
+        """Raise SourceUnavailableError where a block does not name the one below as its parent."""
+        if upper.parent != lower.hash and not self.is_free:
+            raise self._changed(upper.number)
 
     def _checked(self, header: EvmHeader, by_block: Mapping[int, list[Log]]) -> list[Log]:
-        """The logs of a block. Raises SourceUnavailableError when they name another block."""
+        """The logs of a block, with those of it that were added. Raises SourceUnavailableError when they name another
+        block."""
         logs = by_block.get(header.number, [])
         if logs and logs[0].block_hash != header.hash:
             raise self._changed(header.number)
-        return logs
+        added = [log for log in self._added.get(header.number, ()) if log.block_hash == header.hash]
+        return _in_order([*added, *logs]) if added else logs
+
+    async def logs_again(self, first: int, last: int, attempt: int) -> LogsAgain | None:  # noqa: ARG002
+        """One request of logs, in ranges of a width of their own."""
+        if self._tip is None or self._tip.number < first:
+            return None
+        end = min(last, self._tip.number, first + self._ranges_again.width - 1)
+        try:
+            logs = await self.endpoint.logs(first, end)
+        except (RpcError, TooLargeError, SlowError):
+            self._ranges_again.record_failure(end - first + 1)
+            raise
+        self._ranges_again.record_success(end - first + 1, len(logs))
+        by_block = _by_block(logs)
+        compared = {number: (of[0].block_hash, _compared(of)) for number, of in by_block.items()}
+        return LogsAgain(end, compared, {number: tuple(of) for number, of in by_block.items()})
+
+    def add_logs(self, again: LogsAgain) -> None:
+        """Those of the last call: blocks are read again at once."""
+        self._added = again.records
 
     def _changed(self, height: int) -> SourceUnavailableError:
-        """The error for block `height`, which changed meanwhile; the tip is requested again."""
+        """The error for block `height`, which changed meanwhile; the tip and all headers are requested again."""
         self._tip_time = float("-inf")
+        self._forget_headers()
         return SourceUnavailableError(
             f"{self.name}: block {height:,} at {self.endpoint.shown} has changed, or is not known to all its nodes yet"
         )
+
+    def _forget_headers(self) -> None:
+        """Request all headers again, and the chain id: one of them was contradicted."""
+        self.headers.clear()
+        self._network_time = float("-inf")
 
     def resolve(self, deferred: DeferredEvents, newest: NewestEvents) -> BlockEvents:
         """As the reader of the logs."""
@@ -268,6 +392,21 @@ class EvmChain(Chain):
     async def close(self) -> None:
         """Close all connections."""
         await self.endpoint.rpc.close()
+
+
+def _compared(logs: Sequence[Log]) -> BlockLogs:
+    """What is compared of the logs of a block when they are read twice."""
+    sha = sha256()
+    for entry in logs:
+        sha.update(f"{entry.txid.hex()} {entry.log_index} {len(entry.topics)} {len(entry.data)} ".encode())
+        sha.update(b"".join(entry.topics) + entry.data)
+    return BlockLogs(len(logs), sha.digest())
+
+
+def _in_order(logs: Iterable[Log]) -> list[Log]:
+    """The logs of a block by their number in it, each once."""
+    by_index = {entry.log_index: entry for entry in logs}
+    return [by_index[index] for index in sorted(by_index)]
 
 
 def _by_block(logs: Iterable[Log]) -> dict[int, list[Log]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from indexer.chains import EVM_CHAINS
-from indexer.errors import SourceError
+from indexer.errors import OtherNetworkError, SourceError
 
 ANY = "evm"
 """The `?chain=` that allows any chain id."""
@@ -70,7 +70,7 @@ class AllowedNetworks(NamedTuple):
         network = by_number(number)
         if self.numbers is None or number in self.numbers:
             return network
-        raise SourceError(
+        raise OtherNetworkError(
             f"{name}: {shown} follows {network.caip2} ({network.title}), not {self.title}; correct the URL, or set "
             f"?chain={ANY}&network={number}"
         )

@@ -11,7 +11,7 @@ from indexer.chains.evm import responses
 from indexer.chains.evm.responses import EvmHeader, Log
 from indexer.chains.http_client import SMALL_BYTES
 from indexer.chains.jsonrpc import METHOD_NOT_FOUND, JsonRpc, RpcError
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import SourceRefusalError, SourceUnavailableError
 from parsers.errors import ParseError
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class EvmEndpoint:
             return
         if await self.rpc.call("eth_syncing", limit=SMALL_BYTES):
             raise SourceUnavailableError(f"{self.name}: the node at {self.shown} is still syncing, and has no contract")
-        raise SourceError(
+        raise SourceRefusalError(
             f"{self.name}: there is no contract at 0x{self.address.hex()} on the chain of {self.shown}; correct "
             "?contract=, or the endpoint's URL"
         )
@@ -60,7 +60,9 @@ class EvmEndpoint:
             try:
                 answer = await self.rpc.call("eth_getCode", f"0x{self.address.hex()}", hex(middle), limit=SMALL_BYTES)
                 has_code = bool(responses.data(answer))
-            except (RpcError, SourceUnavailableError, ParseError) as error:
+            except SourceRefusalError:
+                raise
+            except (SourceUnavailableError, ParseError) as error:
                 log.debug("%s: no code of block %d: %s", self.name, middle, error)
                 return None
             without, with_code = (without, middle) if has_code else (middle, with_code)
@@ -98,7 +100,7 @@ class EvmEndpoint:
             rows = await self.rpc.call("eth_getLogs", {**where, **filters}, limit=limit)
         except RpcError as error:
             if error.code == METHOD_NOT_FOUND:
-                raise SourceError(
+                raise SourceRefusalError(
                     f"{self.name}: {self.shown} does not offer eth_getLogs; use an endpoint that does"
                 ) from error
             raise

@@ -3,16 +3,17 @@ correct node sends raises ParseError."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from indexer.model import UNCONFIRMED
+from indexer.model import LATEST_TIME, UNCONFIRMED
 from parsers.errors import ParseError
 
 TOPICS = 4
 """The maximum number of topics of a log."""
 
-LATEST_TIME = 1 << 40
+_QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,64}\Z")
 
 
 class EvmHeader(NamedTuple):
@@ -41,13 +42,8 @@ class Log(NamedTuple):
 
 def number(value: Any, most: int = UNCONFIRMED - 1) -> int:
     """A quantity like `0x1b4`, at most `most`. Raises ParseError."""
-    if isinstance(value, str) and value[:2] == "0x" and len(value) < 67 and "_" not in value:
-        try:
-            quantity = int(value, 0)
-        except ValueError:
-            quantity = most + 1
-        if 0 <= quantity <= most:
-            return quantity
+    if isinstance(value, str) and _QUANTITY.match(value) and (quantity := int(value, 16)) <= most:
+        return quantity
     raise ParseError(f"{str(value)[:80]!a} is not a number from 0 to {most:,}")
 
 

@@ -1,7 +1,8 @@
 """Several sources of one chain, configured as one name repeated: `bsv=http://a bsv=http://b bsv=files:/path`.
 
-One source is read at a time: the one with the most work, of equals the one configured first. When it fails, another
-takes over at once, also within a range of blocks. The tips of the others are monitored, to detect a source that lags or
+One source is read at a time: the one with the most work, of equals the one configured first; on chains without proof of
+work the first configured one that answers and moves. When it fails, another takes over at once, also within a range of
+blocks. The tips of the others are monitored, to detect a source that lags or
 is on another branch.
 """
 
@@ -16,7 +17,8 @@ from indexer.chains.failover.chain import FailoverChain
 from indexer.chains.failover.group import Pace, partial_source_error
 from indexer.chains.options import check_port
 from indexer.chains.source import Chain, ChainStore
-from indexer.headers import HeaderStore
+from indexer.errors import SourceError
+from indexer.model import BlockRef
 
 __all__ = ["FailoverChain", "Pace", "SharedHeaders", "join"]
 
@@ -39,6 +41,10 @@ def join(name: str, urls: Sequence[str], store: ChainStore | None = None) -> Cha
     for shown, chain in sources:
         if not chain.complete:  # sources that learn it when they open are checked again then
             raise partial_source_error(name, shown)
+    if len({chain.contract for _, chain in sources}) > 1:
+        raise SourceError(
+            f"{name}: its sources differ in contract; give all of them the same, or a name of its own each"
+        )
     return FailoverChain(name, sources)
 
 
@@ -50,12 +56,16 @@ class SharedHeaders:
     others keep theirs in memory.
     """
 
-    def __init__(self, store: HeaderStore, saver: dict[str, SharedHeaders]) -> None:
+    def __init__(self, store: ChainStore, saver: dict[str, SharedHeaders]) -> None:
         self._store, self._saver = store, saver
 
     def load_headers(self, chain: str) -> Iterator[tuple[int, bytes]]:
         """As `HeaderStore.load_headers`."""
         return self._store.load_headers(chain)
+
+    def newest_block(self, chain: str) -> BlockRef | None:
+        """As `ChainStore.newest_block`."""
+        return self._store.newest_block(chain)
 
     def save_headers(self, chain: str, first: int, headers: bytes) -> None:
         """As `HeaderStore.save_headers` for the source that saved first; nothing for the others."""

@@ -13,9 +13,11 @@ from indexer.chains.failover.source import Source, SourceState
 from indexer.chains.source import (
     AncestorVisitor,
     BlockData,
+    BlockedBranch,
     BlockEvents,
     Chain,
     DeferredEvents,
+    LogsAgain,
     NewestEvents,
 )
 from indexer.errors import SourceError, SourceUnavailableError
@@ -42,7 +44,8 @@ class FailoverChain(Chain):
     ) -> None:
         self.name = name
         pairs = tuple(sources)
-        self.sparse = pairs[0][1].sparse
+        self.sparse, self.has_work = pairs[0][1].sparse, pairs[0][1].has_work
+        self.contract, self.is_read_twice = pairs[0][1].contract, pairs[0][1].is_read_twice
         self._new_group: Callable[[], SourceGroup] = lambda: SourceGroup(name, pairs, pace, clock)
         self.group = self._new_group()
         self.served: list[tuple[int, Source]] = []
@@ -61,10 +64,51 @@ class FailoverChain(Chain):
     def warnings(self) -> list[str]:
         """Sources that disagree with the current one or lag far behind it, and each source's own warning."""
         group = self.group
-        disagreements = [text for source in group.sources if (text := group.warning(source))]
-        return disagreements + [
-            f"{source.shown}: {source.chain.warning}" for source in group.sources if source.chain.warning
-        ]
+        texts = [text for source in group.sources for text in (group.disagreement(source), group.lag(source)) if text]
+        return texts + [f"{source.shown}: {source.chain.warning}" for source in group.sources if source.chain.warning]
+
+    @property
+    def disagreement(self) -> str:
+        """The first one, of a source in configured order."""
+        return next(filter(None, map(self.group.disagreement, self.group.sources)), "")
+
+    @property
+    def source_number(self) -> int:
+        """Of the current source; 1 before there is one."""
+        current = self.group.current
+        return self._number(current) if current is not None else 1
+
+    def _number(self, source: Source) -> int:
+        return self.group.sources.index(source) + 1
+
+    def served_by(self, height: int) -> int:
+        """Of the source that served it."""
+        server = self._server_of(height)
+        return self._number(server) if server is not None else self.source_number
+
+    def _server_of(self, height: int) -> Source | None:
+        return next((source for first, source in reversed(self.served) if first <= height), None)
+
+    @property
+    def blocked(self) -> BlockedBranch | None:
+        """Of the current source."""
+        current = self.group.current
+        return current.chain.blocked if current is not None else None
+
+    @property
+    def silence(self) -> float:
+        """Of the current source; before there is one, the least of all."""
+        current = self.group.current
+        return current.chain.silence if current else min(source.chain.silence for source in self.group.sources)
+
+    @property
+    def names_network(self) -> bool:  # type: ignore[override]
+        """Whether any of them does."""
+        return any(source.chain.names_network for source in self.group.sources)
+
+    async def identify(self) -> str:
+        """Of the current source."""
+        return await self.group.request(lambda chain: chain.identify())
 
     @property
     def violation_count(self) -> int:
@@ -113,7 +157,7 @@ class FailoverChain(Chain):
         self.group.reconsider()
         tip = await self.group.request(lambda chain: chain.tip())
         if self.group.current is not None:
-            self.group.current.tip = tip
+            self.group.current.record_tip(tip, self.group.clock())
             current = self._copy_attributes()
             if self.sparse:
                 self.finality = current.finality
@@ -136,8 +180,8 @@ class FailoverChain(Chain):
         await self.group.request(lambda chain: chain.send(raw))
 
     async def blocks(self, first: int, last: int) -> AsyncGenerator[tuple[BlockRef, BlockData], None]:
-        """The current source's blocks; when it fails, another continues if its next block links to the last one. Blocks
-        of a sparse chain do not link: the follower checks them."""
+        """The current source's blocks; when it fails, another continues if its next block links to the last one, or on
+        a sparse chain, if it has the last one."""
         height, prev, failed = first, b"", set[Source]()
         self.served = []
         while height <= last:
@@ -146,6 +190,8 @@ class FailoverChain(Chain):
                 raise self.group.failure()
             self.group.switch_to(source)
             self.served.append((height, source))
+            if prev and self.sparse and not await self._has(source, BlockRef(self.name, height - 1, prev, b"", 0, b"")):
+                return
             stream = source.chain.blocks(height, last)
             try:
                 while (pair := await self._next(source, stream)) is not None:
@@ -166,6 +212,22 @@ class FailoverChain(Chain):
         """The next block, None at the end or when the source fails, as its state shows then."""
         results = await self.group.try_source(source, lambda _: anext(stream, None))
         return results[0] if results else None
+
+    async def logs_again(self, first: int, last: int, attempt: int) -> LogsAgain | None:
+        """From the sources that are not read, and then the one that is: with each attempt the next. Raises
+        SourceError."""
+        answering = [source for source in self.group.by_preference() if source.state is SourceState.READY]
+        if not answering:
+            raise self.group.failure()
+        source = (*answering[1:], answering[0])[attempt % len(answering)]
+        for again in await self.group.try_source(source, lambda chain: chain.logs_again(first, last, attempt)):
+            return again
+        raise SourceUnavailableError(f"{source.shown}: {source.error}")
+
+    def add_logs(self, again: LogsAgain) -> None:
+        """In all sources: any of them may be read next."""
+        for source in self.group.sources:
+            source.chain.add_logs(again)
 
     def resolve(self, deferred: DeferredEvents, newest: NewestEvents) -> BlockEvents:
         """As the sources, which resolve events alike."""
@@ -210,7 +272,7 @@ class FailoverChain(Chain):
 
     async def refuse(self, ref: BlockRef, reason: str) -> None:
         """Read the block from another source that has it; leave it out only when no other is left."""
-        server = next((source for height, source in reversed(self.served) if height <= ref.height), None)
+        server = self._server_of(ref.height)
         if server is not None:
             server.distrust(ref.hash, self.group.clock() + self.group.pace.penalty)
             log.warning("%s: %s serves a bad block %d: %s", self.name, server.shown, ref.height, reason)

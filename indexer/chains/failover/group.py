@@ -6,16 +6,28 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from indexer.chains.failover.source import Source, SourceState, compare
 from indexer.chains.source import Chain
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import PROGRAM_ERRORS, OtherNetworkError, SourceError, SourceUnavailableError
 from indexer.retries import Backoff
 
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+
+
+def _as_source_error(error: Exception) -> SourceError:
+    """What counts as a failure of the source that was asked: an error of the source, or of the program about its
+    answer. Raises any other error, as of the database or the disk."""
+    if isinstance(error, SourceError):
+        return error
+    if not isinstance(error, PROGRAM_ERRORS):
+        raise error
+    log.error("a source fails: %s", error, exc_info=error)
+    return SourceUnavailableError(f"its answer cannot be processed ({type(error).__name__}: {error})")
 
 
 class Pace(NamedTuple):
@@ -24,8 +36,8 @@ class Pace(NamedTuple):
     `grace`: how long the first source may take to open before another open one is used. `poll`: between two requests of
     a monitored tip; `backoff`: between tries of a source that does not answer. `tolerance`: how long sources may
     disagree, or the current one have less work, before it counts. `probation`: how long a source that is back must
-    answer before it is preferred again; `penalty`: the same after it served bad bytes. `lag_blocks`: a lag that is
-    reported.
+    answer before it is preferred again; `penalty`: the same after it served bad bytes. `stall`: how long a source
+    without proof of work may have no new tip while another one has. `lag_blocks`: a lag that is reported.
     """
 
     grace: float = 5.0
@@ -34,14 +46,15 @@ class Pace(NamedTuple):
     tolerance: float = 30.0
     probation: float = 30.0
     penalty: float = 600.0
+    stall: float = 600.0
     lag_blocks: int = 6
 
 
 def partial_source_error(name: str, shown: str) -> SourceError:
     """The error for a source of partial blocks among several sources."""
     return SourceError(
-        f"{name}: {shown} delivers only part of each block, so missed data could not be detected; give it a "
-        "name of its own"
+        f"{name}: {shown} delivers only part of each block, so missed data could not be detected; name either it "
+        "or the other sources"
     )
 
 
@@ -52,11 +65,18 @@ class SourceGroup:
     def __init__(self, name: str, sources: Iterable[tuple[str, Chain]], pace: Pace, clock: Callable[[], float]) -> None:
         self.name, self.pace, self.clock = name, pace, clock
         self.sources = [Source(chain, shown) for shown, chain in sources]
+        for source in self.sources:
+            for client in source.chain.clients:
+                client.has_substitute = partial(self._has_substitute, source)
         self.current: Source | None = None
         self.changed = asyncio.Event()
         self.monitors: list[asyncio.Task[None]] = []
         self._reported = asyncio.Event()
         self._closed = False
+
+    def _has_substitute(self, source: Source) -> bool:
+        """Whether another source answers."""
+        return any(other.state is SourceState.READY for other in self.sources if other is not source)
 
     # -- status
 
@@ -64,19 +84,32 @@ class SourceGroup:
         """A row for each source, in configured order."""
         return [source.row(is_current=source is self.current) for source in self.sources]
 
-    def warning(self, source: Source) -> str:
-        """How a source has disagreed with the current one for longer than `tolerance`, empty when it has not."""
-        current, since = self.current, self.clock() - self.pace.tolerance
+    def disagreement(self, source: Source) -> str:
+        """How a source disagrees with the current one: about final blocks, or for longer than `tolerance`; empty when
+        it does not."""
+        current = self.current
         if current is None or current.tip is None or source.tip is None or source.lead is None:
             return ""
-        if source.forked_since is not None and source.forked_since <= since:
-            return (
-                f"the sources disagree: above block {source.lead.common:,}, {source.shown} is on another branch than "
-                f"{current.shown}; its tip is block {source.tip.height:,} ({source.tip.hash[::-1].hex()})"
-            )
-        if source.behind_since is not None and source.behind_since <= since:
-            return f"{source.shown} is {current.tip.height - source.tip.height:,} blocks behind {current.shown}"
-        return ""
+        since, finality = source.forked_since, current.chain.finality
+        if since is None:
+            return ""
+        is_final = finality is not None and source.lead.common < current.tip.height - finality
+        if not is_final and self.clock() - since < self.pace.tolerance:
+            return ""
+        return (
+            f"the sources disagree: above block {source.lead.common:,}, {source.shown} is on another branch than "
+            f"{current.shown}; its tip is block {source.tip.height:,} ({source.tip.hash[::-1].hex()})"
+        )
+
+    def lag(self, source: Source) -> str:
+        """How far a source has been behind the current one for longer than `tolerance`, empty when it has not, or is on
+        another branch."""
+        current, since = self.current, source.behind_since
+        if current is None or current.tip is None or source.tip is None or source.forked_since is not None:
+            return ""
+        if since is None or self.clock() - since < self.pace.tolerance:
+            return ""
+        return f"{source.shown} is {current.tip.height - source.tip.height:,} blocks behind {current.shown}"
 
     # -- opening and closing
 
@@ -89,7 +122,10 @@ class SourceGroup:
         if not ready:
             raise self.failure()
         for source in ready:
-            self._check(source, ready[0])
+            try:
+                self._check(source, ready[0])
+            except OtherNetworkError as error:
+                self.record_failure(source, error)
         self.switch_to(ready[0])
         log.info("%s: %d of %d sources are open", self.name, len(ready), len(self.sources))
 
@@ -123,7 +159,7 @@ class SourceGroup:
     def _check(self, source: Source, other: Source) -> None:
         """Raise SourceError unless one can replace the other."""
         if source.chain.caip2 != other.chain.caip2:
-            raise SourceError(
+            raise OtherNetworkError(
                 f"{self.name}: {other.shown} is {other.chain.caip2}, and {source.shown} is {source.chain.caip2}: "
                 "sources of one name must be of one network; give one of them another name"
             )
@@ -152,7 +188,7 @@ class SourceGroup:
         yield from unreachable
 
     def _rank(self, source: Source) -> tuple[bool, int, int]:
-        lead = source.lead.work if source.lead else 0
+        lead = source.lead.work if source.lead and source.chain.has_work else 0
         return source.preferable_from > self.clock(), -lead, self.sources.index(source)
 
     def reconsider(self) -> None:
@@ -162,16 +198,26 @@ class SourceGroup:
             return
         others = [source for source in self.sources if source is not current and source.state is SourceState.READY]
         for source in sorted(others, key=self._rank):
-            if source.compared_tip == current.tip.hash and self._is_better(source, current):
+            # without work nothing depends on a comparison, which the current source could prevent
+            is_compared = source.compared_tip == current.tip.hash or not source.chain.has_work
+            if is_compared and self._is_better(source, current):
                 self.switch_to(source)
                 return
 
     def _is_better(self, source: Source, current: Source) -> bool:
         now, lead = self.clock(), source.lead.work if source.lead else -1
+        is_earlier = self.sources.index(source) < self.sources.index(current)
+        if not source.chain.has_work:
+            moves = source.preferable_from <= now and not self._is_stalled(source)
+            return moves and (is_earlier or self._is_stalled(current))
         if lead > 0 and source.ahead_since is not None and now - source.ahead_since >= self.pace.tolerance:
             return True
-        is_earlier = self.sources.index(source) < self.sources.index(current)
         return lead >= 0 and source.preferable_from <= now and is_earlier
+
+    def _is_stalled(self, source: Source) -> bool:
+        """Whether a source had no new tip for `stall` seconds while another one had."""
+        others = (other.moved_at for other in self.sources if other.state is SourceState.READY and other is not source)
+        return max(others, default=source.moved_at) - source.moved_at > self.pace.stall
 
     def failure(self) -> SourceError:
         """The error when no source answers: SourceUnavailableError unless all are stopped."""
@@ -184,12 +230,13 @@ class SourceGroup:
     # -- requests
 
     async def try_source(self, source: Source, request: Callable[[Chain], Awaitable[_T]]) -> list[_T]:
-        """A source's result in a list of one; an empty list when it fails, which is recorded."""
+        """A source's result in a list of one; an empty list when it fails, which is recorded: also by an exception that
+        its answer causes."""
         try:
             async with source.lock:
                 result = await request(source.chain)
-        except SourceError as error:
-            self.record_failure(source, error)
+        except Exception as error:
+            self.record_failure(source, _as_source_error(error))
             return []
         source.record_answer(self.clock(), self.pace.probation)
         return [result]
@@ -223,8 +270,8 @@ class SourceGroup:
                 await self.poll(source)
                 failures = 0
                 await source.chain.wait(self.pace.poll)
-            except SourceError as error:
-                self.record_failure(source, error)
+            except Exception as error:
+                self.record_failure(source, _as_source_error(error))
                 failures += 1
                 await asyncio.sleep(self.pace.backoff.pause(failures))
 
@@ -237,7 +284,7 @@ class SourceGroup:
             tip = await source.chain.tip()
         if source.state is not SourceState.READY or tip != source.tip:
             self.changed.set()
-        source.tip = tip
+        source.record_tip(tip, self.clock())
         source.record_answer(self.clock(), self.pace.probation)
         self._reported.set()
         await self._compare(source)

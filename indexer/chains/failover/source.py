@@ -21,8 +21,9 @@ SUMMED_BLOCKS = 2016
 
 
 class Lead(NamedTuple):
-    """What one source has before another: `work` in hashes, negative when it has less; `common` the height of the last
-    block they share (-1: none); `is_fork`: they are on different branches above it."""
+    """What one source has before another: `work` in hashes, negative when it has less, or in blocks on a chain without
+    work; `common` the height of the last block they share (-1: none); `is_fork`: they are on different branches above
+    it."""
 
     work: int
     common: int
@@ -42,9 +43,9 @@ class SourceState(StrEnum):
 class Source:
     """A source. `shown` is its kind and its position in the setting; times are seconds of the monotonic clock.
 
-    From `preferable_from` on it may be preferred again; `lead` is its lead over the source with the tip `compared_tip`;
-    `ahead_since`, `forked_since` and `behind_since` are when it was first seen with more work, on another branch, or
-    lagging far behind, else None.
+    `moved_at` is when its tip last changed. From `preferable_from` on it may be preferred again; `lead` is that over
+    the source with the tip `compared_tip`; `ahead_since`, `forked_since` and `behind_since` are when it was first seen
+    with more work, on another branch, or lagging far behind, else None.
     """
 
     chain: Chain
@@ -53,6 +54,7 @@ class Source:
     error: str = ""
     is_open: bool = False
     tip: BlockRef | None = None
+    moved_at: float = float("-inf")
     preferable_from: float = 0.0
     lead: Lead | None = None
     compared_tip: bytes = b""
@@ -67,6 +69,11 @@ class Source:
         self.state = SourceState.UNREACHABLE if isinstance(error, SourceUnavailableError) else SourceState.STOPPED
         self.error = str(error)
         self.clear_lead()
+
+    def record_tip(self, tip: BlockRef | None, now: float) -> None:
+        """It answered that this is its tip."""
+        if tip != self.tip:
+            self.tip, self.moved_at = tip, now
 
     def record_answer(self, now: float, probation: float) -> None:
         """It answered: after a failure it is not preferred again for `probation` seconds."""
@@ -108,6 +115,8 @@ async def compare(ours: Chain, our_tip: BlockRef, theirs: Chain, their_tip: Bloc
     """What `theirs` has before `ours`; None when one of them changed meanwhile. Raises SourceError."""
     lower = min(our_tip.height, their_tip.height)
     common = await _last_common(ours, theirs, lower)
+    if not ours.has_work:
+        return Lead(their_tip.height - our_tip.height, common, common < lower)
     our_work, their_work = await _work_above(ours, our_tip, common), await _work_above(theirs, their_tip, common)
     if our_work is None or their_work is None:
         return None
@@ -149,7 +158,5 @@ async def _work_above(chain: Chain, tip: BlockRef, common: int) -> int | None:
 
 
 def _block_work(ref: BlockRef) -> int:
-    """The work of a block in hashes; 1 without a header, so on chains without headers the longer branch wins."""
-    if not ref.header:
-        return 1
+    """The work of a block in hashes."""
     return work(int.from_bytes(ref.header[72:76], "little"))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
 
-from indexer.chains import AncestorVisitor, Chain, HeaderStore, options
+from indexer.chains import AncestorVisitor, BlockedBranch, Chain, HeaderStore, options
 from indexer.chains.files.ancestor_search import AncestorSearch
 from indexer.chains.files.block_folder import BATCH_BYTES, MAPPED_BYTES, BlockFolder
 from indexer.errors import SourceError
@@ -64,6 +64,11 @@ class FilesChain(Chain):
     def violation_count(self) -> int:
         """The number of unusable byte ranges of block files."""
         return self._opened.refused if self._opened is not None else 0
+
+    @property
+    def blocked(self) -> BlockedBranch | None:
+        """A block of which every copy is damaged."""
+        return self._opened.blocked() if self._opened is not None else None
 
     async def open(self) -> None:
         """Determine the network of the folder and read its headers. Raises SourceError."""
@@ -146,7 +151,7 @@ class FilesChain(Chain):
         return await self.run_in_thread(lambda stop: search(AncestorSearch(folder, before, self._lookback, stop)))
 
     async def refuse(self, ref: BlockRef, why: str) -> None:
-        """Exclude a block and its descendants until another copy of it is written."""
+        """Use another copy of a block; without one, exclude it and its descendants until one is written."""
         await asyncio.to_thread(self.block_folder.refuse, ref, why)
 
     async def wait(self, seconds: float) -> None:

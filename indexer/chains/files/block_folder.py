@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from indexer.chains import BlockedBranch
 from indexer.chains.files.block_file import HEADER, BlockFile, Frame, Garbage
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.headers import proof_of_work
@@ -62,6 +63,8 @@ class BlockFolder:
         self._files: list[BlockFile] = []
         self._by_name: dict[str, BlockFile] = {}
         self._orphans: dict[bytes, list[_Orphan]] = {}
+        self._copies: dict[bytes, list[BlockLocation]] = {}
+        self._reasons: dict[int, str] = {}
         self._strange: tuple[str, bytes] | None = None
         self._folder_time = -1
         self._reading, self._lock = threading.Lock(), threading.Lock()
@@ -143,9 +146,7 @@ class BlockFolder:
         location = BlockLocation(file.number, frame.offset, frame.size)
         number = self.tree.find(digest)
         if number is not None:
-            with self._lock:
-                if self.tree.is_bad(number) or self.tree.location(number).file == file.number:
-                    self.tree.move(number, location)
+            self._take_copy(number, digest, location)
             return
         may_be_unfinished = frame.last and (is_newest or frame.end < file.size)
         is_doubtful = may_be_unfinished or not frame.follows or (file.number, frame.offset) in self._doubtful
@@ -157,6 +158,28 @@ class BlockFolder:
                 self._note(file, frame.offset, reason)
             return
         self._link(digest, frame.header, location)
+
+    def _take_copy(self, number: int, digest: bytes, location: BlockLocation) -> None:
+        """Keep another copy of a block for the case that the one in use is damaged; use it at once where that is, or
+        has moved within its file."""
+        current = self.tree.location(number)
+        if location == current and not self.tree.is_bad(number):
+            return
+        if self.tree.is_bad(number) or (location.file == current.file and not self._is_there(digest, current)):
+            with self._lock:
+                self.tree.move(number, location)
+                self._reasons.pop(number, None)
+        elif location not in (copies := self._copies.setdefault(digest, [])):
+            copies.append(location)
+
+    def _is_there(self, digest: bytes, location: BlockLocation) -> bool:
+        """Whether a file still holds the header of this hash there."""
+        header = bytearray(HEADER)
+        try:
+            self._files[location.file].load(location.offset, memoryview(header))
+        except OSError:
+            return False
+        return sha256d(bytes(header)) == digest
 
     def _fault(self, location: BlockLocation, header: bytes) -> str | None:
         """Why a block's transactions do not match its header, or None."""
@@ -180,6 +203,8 @@ class BlockFolder:
             waiting = self._orphans.setdefault(prev, [])
             if all(other.digest != digest for other in waiting):
                 waiting.append(orphan)
+            else:
+                self._copies.setdefault(digest, []).append(location)
             return
         ready = [(parent, orphan)]
         with self._lock:
@@ -298,6 +323,7 @@ class BlockFolder:
                 whole = self._checked(number, room)
                 self._check_work(whole)
                 data = self._bare(whole)
+                self._check_copy(number, data)
             except (ParseError, RuleError) as error:
                 self._refuse(number, str(error))
                 break
@@ -331,6 +357,14 @@ class BlockFolder:
             aux = bytes(data[HEADER : proof_of_work.header_end(bytes(data))]) if self._has_auxpow(header) else None
             self._rules.check_work(UncheckedHeader(header, sha256d(header), aux))
 
+    def _check_copy(self, number: int, data: memoryview) -> None:
+        """Check the merkle root of a block that has other copies: the follower checks it only where it finds something
+        in the block, and damage may hide that. Raises ParseError."""
+        if self.tree.hash(number) in self._copies:
+            root = block.merkle_root(data, segwit=self.network.rules.segwit)
+            if root != data[36:68]:
+                raise BlockError("its transactions do not match its merkle root", self.tree.location(number).offset)
+
     def _bytes(self, location: BlockLocation) -> memoryview:
         """A block's bytes: read, or memory-mapped if the block is large and not obfuscated. Raises OSError."""
         file = self._files[location.file]
@@ -359,14 +393,32 @@ class BlockFolder:
         """A block without the AuxPoW that Dogecoin has between header and transactions."""
         return proof_of_work.strip_auxpow(data) if self.network.coin == "doge" else data
 
+    def blocked(self) -> BlockedBranch | None:
+        """What ends the best chain too early: a block of which every copy is damaged."""
+        with self._lock:
+            best = self.tree.best_refused() if self._reasons else None
+            if best is None:
+                return None
+            number = next(number for number in self.tree.ancestors(best) if number in self._reasons)
+        path = self._files[self.tree.location(number).file].path
+        return BlockedBranch(
+            self.tree.height_of(best),
+            f"{self.name}: block {self.tree.height_of(number):,} is damaged in {path} ({self._reasons[number]}), and "
+            "there is no other copy of it: restore that file, or have the node write the block again",
+        )
+
     def refuse(self, ref: BlockRef, reason: str) -> None:
-        """Exclude a block and its descendants until another copy of it is written."""
+        """Use another copy of a block; without one, exclude it and its descendants until one is written."""
         number = self.number_of(ref.hash)
         if number is not None:
             self._refuse(number, reason)
 
     def _refuse(self, number: int, reason: str) -> None:
-        location = self.tree.location(number)
+        location, copies = self.tree.location(number), self._copies.get(self.tree.hash(number))
         with self._lock:
-            self.tree.refuse(number)
+            if copies:
+                self.tree.move(number, copies.pop(0))
+            else:
+                self.tree.refuse(number)
+                self._reasons[number] = reason
         self._note(self._files[location.file], location.offset, f"block {self.tree.height_of(number):,}: {reason}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 
 from indexer.chains import AncestorVisitor, Chain, ChainStore, PartialBlock
-from indexer.chains.http_client import gather
+from indexer.chains.http_client import HttpClient, gather
 from indexer.chains.junglebus.client import JungleBusClient
 from indexer.chains.junglebus.header_sync import JungleBusHeaderSync
 from indexer.chains.junglebus.proving import ExtraTransactions, Proven, Prover
@@ -83,8 +83,16 @@ class JungleBusChain(Chain):
 
     @property
     def warning(self) -> str:
-        """The limits of this source, and which transactions are unproved."""
-        return PARTIAL + (f"; {self.retries.summary()}" if len(self.retries) else "")
+        """The limits of this source, and which transactions are unproved or left out."""
+        notes = [self.retries.summary()] if len(self.retries) else []
+        if self._refused:
+            notes.append(f"the transactions of {len(self._refused):,} blocks are left out, as they cannot be read")
+        return "; ".join([PARTIAL, *notes])
+
+    @property
+    def clients(self) -> Sequence[HttpClient]:
+        """The one of its server."""
+        return (self.client,)
 
     @property
     def violation_count(self) -> int:

@@ -16,7 +16,7 @@ from indexer.chains.http_client import (
     parse_json,
 )
 from indexer.chains.junglebus.violations import ViolationError, Violations
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import SourceRefusalError, SourceUnavailableError
 
 TIP = "/block_header/tip"
 
@@ -115,7 +115,7 @@ class JungleBusClient(HttpClient):
         if status in (204, 404):
             return
         if status in (401, 403):
-            raise SourceError(
+            raise SourceRefusalError(
                 f"{self.name}: {self.label} refuses access ({status}): set A2B_JUNGLEBUS_TOKEN to the token that the "
                 "server's dashboard gives, or correct it"
             )

@@ -10,7 +10,7 @@ from indexer.chains.junglebus import responses
 from indexer.chains.junglebus.client import JungleBusClient
 from indexer.chains.junglebus.responses import Control, DeliveredTransaction
 from indexer.chains.junglebus.violations import Violations
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import SourceRefusalError, SourceUnavailableError
 
 MATCHES_PER_BLOCK = 1_000_000
 """The limit of matches of one block: a server cannot continue without end."""
@@ -94,7 +94,7 @@ class Subscription:
             elif control.code == responses.ERROR:
                 raise SourceUnavailableError(f"{self._name}: the server reports: {control.message}")
             elif control.code == responses.FATAL:
-                raise SourceError(
+                raise SourceRefusalError(
                     f"{self._name}: the server ends the subscription {self._subscription}: {control.message!a}; "
                     "check it in the server's dashboard"
                 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from indexer.chains import Chain, HeaderStore
+from indexer.chains import BlockedBranch, Chain, HeaderStore
+from indexer.chains.http_client import HttpClient
 from indexer.chains.node import coin_parameters
 from indexer.chains.node.address import Address
 from indexer.chains.node.block_download import BlockDownload
@@ -19,10 +20,10 @@ from indexer.chains.node.header_sync import NodeHeaderSync
 from indexer.chains.node.rest import NoBlockError, Rest
 from indexer.chains.node.transactions import Transactions
 from indexer.chains.node.zmq_subscriber import ZmqSubscriber
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import SourceError, SourceRefusalError, SourceUnavailableError
 from indexer.headers.header_chain import HeaderChain
-from indexer.headers.networks import RULES
-from indexer.model import BlockRef
+from indexer.headers.networks import RULES, Network
+from indexer.model import UNCONFIRMED, BlockRef
 from parsers.bitcoin.tx import Outpoint
 
 log = logging.getLogger(__name__)
@@ -48,11 +49,19 @@ MAX_ANNOUNCED = 100_000
 """Announced transactions that are added to the last list of the mempool; a new list has the others."""
 
 
+class _RefusedBlock(NamedTuple):
+    """Until when a block is left out (monotonic seconds), and why."""
+
+    until: float
+    reason: str
+
+
 class NodeChain(Chain):
     """A chain as one node has it: its best branch by our own headers, its blocks, its mempool and what it publishes."""
 
     warning = ""
     headers_unproved = False
+    names_network = True
 
     def __init__(
         self, name: str, address: Address, options: Mapping[str, str], store: HeaderStore | None = None
@@ -72,7 +81,7 @@ class NodeChain(Chain):
         self.zmq: ZmqSubscriber | None = None
         self._best: bytes | None = None
         self._syncing = asyncio.Lock()
-        self._refused: dict[bytes, float] = {}
+        self._refused: dict[bytes, _RefusedBlock] = {}
         self._download: AsyncGenerator[tuple[BlockRef, memoryview], None] | None = None
         self._mempool_list: tuple[float, frozenset[bytes]] = (0.0, frozenset())
         self._announced: set[bytes] = set()
@@ -84,14 +93,14 @@ class NodeChain(Chain):
 
     async def open(self) -> None:
         """Identify the node's network and its indexes, and load the headers. Raises SourceError."""
-        if self._headers is None:
-            network = await coin_parameters.network(self.client, self._coin, self._options.get("network"))
+        network = await self._network_now()
+        if self._headers is None or self.caip2 != network.caip2:
             self.take_network(network, self._options)
             self.split_blocks = coin_parameters.SplitBlocks(self.client, network)
             headers = HeaderChain(self.name, network, self._store, auxpow_unchecked=self.headers_unproved)
             await asyncio.to_thread(headers.load)
             self._upkeep = NodeHeaderSync(self.client, self.rest, headers, self._parameters)
-            self._headers = headers
+            self._headers, self._best = headers, None
             log.info("%s: the node at %s follows %s", self.name, self.client.address.base, network)
         await self._check_tx_index()
         self._subscribe()
@@ -106,6 +115,13 @@ class NodeChain(Chain):
         txid = self._transactions.announce(raw)
         if txid is not None and len(self._announced) < MAX_ANNOUNCED:
             self._announced.add(txid)
+
+    async def identify(self) -> str:
+        """As the node's genesis block is now. Raises OtherNetworkError for one that is not configured."""
+        return (await self._network_now()).caip2
+
+    async def _network_now(self) -> Network:
+        return await coin_parameters.network(self.client, self._coin, self._options.get("network"))
 
     async def _check_tx_index(self) -> None:
         """Warn of a node without a transaction index, on chains where the values of outputs are looked up."""
@@ -141,6 +157,23 @@ class NodeChain(Chain):
             raise SourceError(f"{self.name}: the node at {self.client.address.base} is not open")
         return self._headers
 
+    @property
+    def clients(self) -> Sequence[HttpClient]:
+        """The one of the node."""
+        return (self.client,)
+
+    @property
+    def blocked(self) -> BlockedBranch | None:
+        """The lowest refused block of the node's best chain, until it is requested again."""
+        best = self._best
+        height = self._header_chain.find(best) if best is not None else None
+        last = self._last(best) if best is not None else None
+        if best is None or height is None or last is None or last >= height:
+            return None
+        refused = self._header_chain.ref(last + 1, best)
+        reason = self._refused[refused.hash].reason if refused is not None else ""
+        return BlockedBranch(height, f"{self.name}: block {last + 1:,} is refused, and asked for again: {reason}")
+
     # -- headers
 
     async def tip(self) -> BlockRef | None:
@@ -159,7 +192,7 @@ class NodeChain(Chain):
             answer = str(await self.client.call("getbestblockhash"))
             best = _digest(answer)
             if best is None:
-                raise SourceError(f"{self.name}: getbestblockhash answers {answer[:80]!a}")
+                raise SourceRefusalError(f"{self.name}: getbestblockhash answers {answer[:80]!a}")
             if best == self._best:
                 return best
             if await self._upkeep.reach(best, self.first):
@@ -173,7 +206,7 @@ class NodeChain(Chain):
     def _last(self, best: bytes) -> int | None:
         """The height of the node's tip, or that below the lowest refused block of its branch."""
         now = time.monotonic()
-        self._refused = {digest: until for digest, until in self._refused.items() if until > now}
+        self._refused = {digest: refusal for digest, refusal in self._refused.items() if refusal.until > now}
         height = self._header_chain.find(best)
         for digest in self._refused:
             refused_height = self._header_chain.find(digest)
@@ -216,7 +249,7 @@ class NodeChain(Chain):
     async def _no_block(self, message: str) -> SourceError:
         info = await coin_parameters.node_info(self.client)
         if info.pruned_below:
-            return SourceError(
+            return SourceRefusalError(
                 f"{self.name}: the node prunes its blocks and has them from {info.pruned_below:,} on; start with "
                 f"?from={info.pruned_below}, or let it keep all (-prune=0, and -reindex)"
             )
@@ -225,7 +258,7 @@ class NodeChain(Chain):
     async def refuse(self, ref: BlockRef, reason: str) -> None:
         """Leave out a block and all on top of it for a minute, and then request it again."""
         log.error("%s: block %d is left out for %d s: %s", self.name, ref.height, REFUSED_SECONDS, reason)
-        self._refused[ref.hash] = time.monotonic() + REFUSED_SECONDS
+        self._refused[ref.hash] = _RefusedBlock(time.monotonic() + REFUSED_SECONDS, reason)
 
     # -- transactions
 
@@ -243,7 +276,7 @@ class NodeChain(Chain):
         self._listed_after = self._blocks_published()
         answer: Any = await self.client.call("getrawmempool", limit=MEMPOOL_BYTES)
         if not isinstance(answer, list):
-            raise SourceError(f"{self.name}: getrawmempool answers no list")
+            raise SourceRefusalError(f"{self.name}: getrawmempool answers no list")
         txids = frozenset(txid for text in answer if (txid := _digest(str(text))) is not None)
         now = time.monotonic()
         self._mempool_list = (now + min(LISTING_FACTOR * (now - began), LISTING_LONGEST), txids)
@@ -273,7 +306,7 @@ class NodeChain(Chain):
             if height is None:
                 answer = await self.client.call("getblockheader", digest[::-1].hex(), True)
                 height = answer.get("height") if isinstance(answer, dict) else None
-            if isinstance(height, int):
+            if isinstance(height, int) and not isinstance(height, bool) and 0 <= height < UNCONFIRMED:
                 heights[txid] = height
         return heights
 

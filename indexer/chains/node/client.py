@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any, NoReturn
 
 import aiohttp
@@ -23,7 +24,8 @@ from indexer.chains.http_client import (
 )
 from indexer.chains.jsonrpc import RpcError, error_fields
 from indexer.chains.node.address import Address
-from indexer.errors import RefusedTransactionError, SourceError, SourceUnavailableError
+from indexer.chains.silence import SLOWEST
+from indexer.errors import RefusedTransactionError, SourceRefusalError, SourceUnavailableError
 from indexer.retries import Backoff
 from parsers.errors import ParseError
 
@@ -36,9 +38,6 @@ log = logging.getLogger(__name__)
 
 SILENCE_SECONDS, WHOLE_SECONDS = 120.0, 600.0
 """How long the next piece of a response, and a whole response that is held in memory, may take: nodes are slow."""
-
-SLOWEST = 16 << 10
-"""Bytes per second of a streamed response at least, on average after the first SILENCE_SECONDS."""
 
 CONNECTIONS = 32
 PAUSES = Backoff(0.05, 2.0, factor=10.0).pauses(3)
@@ -72,7 +71,7 @@ class NodeClient(HttpClient):
 
         Raises RpcError (-5: unknown, -8: out of range), TooLargeError, SourceError.
         """
-        (result,) = await self._call([(method, params)], limit, batch=False)
+        ((result,), _) = await self._call([(method, params)], limit, batch=False)
         if isinstance(result, RpcError):
             raise result
         return result
@@ -82,16 +81,20 @@ class NodeClient(HttpClient):
 
         Raises TooLargeError, SourceError.
         """
-        return await self._call(calls, limit, batch=True) if calls else []
+        return (await self._call(calls, limit, batch=True))[0] if calls else []
 
-    async def _call(self, calls: Sequence[RpcCall], limit: int, *, batch: bool) -> list[Any]:
+    async def _call(self, calls: Sequence[RpcCall], limit: int, *, batch: bool) -> tuple[list[Any], int]:
+        """The results, and how often the node was called for them."""
         requests = [_request(method, params, number) for number, (method, params) in enumerate(calls)]
         body = json.dumps(requests if batch else requests[0]).encode()
         methods = [method for method, _ in calls]
 
-        async def attempt() -> list[Any]:
+        tries = count(1)
+
+        async def attempt() -> tuple[list[Any], int]:
+            number = next(tries)
             status, _, raw = await self.request("POST", self.address.base + "/", limit, body, methods[0])
-            return self._results(await _parse(raw), status, methods, batch=batch)
+            return self._results(await _parse(raw), status, methods, batch=batch), number
 
         return await self.retry(attempt)
 
@@ -107,7 +110,7 @@ class NodeClient(HttpClient):
         if not isinstance(row, dict) or "result" not in row:
             if status >= 500:
                 raise CutError(f"it answers {method} with status {status} and no JSON")
-            raise SourceError(
+            raise SourceRefusalError(
                 f"{self.name}: {self.address.base} answers {method} with status {status} and not as a node does; "
                 "is that the node's RPC port?"
             )
@@ -120,13 +123,15 @@ class NodeClient(HttpClient):
             raise SourceUnavailableError(f"{self.name}: {self.label} is in safe mode: {message}")
         return RpcError(self.name, "the node", method, code, message)
 
-    async def send_transaction(self, raw: bytes) -> None:
-        """Send a transaction; sending it again is not an error. Raises RefusedTransactionError, SourceError."""
-        try:
-            await self.call("sendrawtransaction", raw.hex())
-        except RpcError as error:
-            if not any(word in str(error).lower() for word in _SENT_BEFORE):
-                raise RefusedTransactionError(f"the node refuses the transaction: {error}") from None
+    async def send_transaction(self, raw: bytes) -> bool:
+        """Send a transaction; sending it again is not an error. True where the node answers that it had it before the
+        first try. Raises RefusedTransactionError, SourceError."""
+        ((result,), tries) = await self._call([("sendrawtransaction", (raw.hex(),))], RESPONSE_BYTES, batch=False)
+        if not isinstance(result, RpcError):
+            return False
+        if not any(word in str(result).lower() for word in _SENT_BEFORE):
+            raise RefusedTransactionError(f"the node refuses the transaction: {result}")
+        return tries == 1
 
     # -- REST and streams
 
@@ -159,15 +164,19 @@ class NodeClient(HttpClient):
 
     async def pieces(self, response: aiohttp.ClientResponse, limit: int) -> AsyncIterator[bytes]:
         """The body of a streamed response as it arrives. Raises TooLargeError beyond `limit` bytes, and
-        SourceUnavailableError when it is cut or arrives more slowly than SLOWEST while it is waited for."""
+        SourceUnavailableError when it is cut or arrives more slowly than SLOWEST, on average after the first
+        SILENCE_SECONDS, while it is waited for."""
         clock = asyncio.get_running_loop().time
         waited, received = 0.0, 0
         try:
             while True:
                 start = clock()
-                piece = await response.content.readany()
+                with self.answers.waiting():
+                    piece = await response.content.readany()
                 if not piece:
+                    self.answers.answer()
                     return
+                self.answers.receive(len(piece))
                 waited, received = waited + clock() - start, received + len(piece)
                 if received > limit:
                     raise TooLargeError(f"{self.name}: a response of {self.label} is more than {limit:,} bytes")
@@ -209,9 +218,9 @@ class NodeClient(HttpClient):
             login = f"the cookie {self.address.cookie}" if self.address.cookie else "user and password in the URL"
             if not self.address.cookie and not self.address.login:
                 login = "it requires a login: add user:password@ to the URL, or ?cookie=PATH"
-            raise SourceError(f"{self.name}: {base} refuses the login (401); check {login}, rpcauth and rpcuser")
+            raise SourceRefusalError(f"{self.name}: {base} refuses the login (401); check {login}, rpcauth and rpcuser")
         if status == 403:
-            raise SourceError(
+            raise SourceRefusalError(
                 f"{self.name}: {base} refuses requests (403); add this machine to rpcallowip, and what this user "
                 "calls to rpcwhitelist if there is one, in the node's configuration"
             )

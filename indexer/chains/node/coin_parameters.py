@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from indexer.chains.node.client import NodeClient, RpcError
-from indexer.errors import SourceError
+from indexer.errors import OtherNetworkError, SourceError, SourceRefusalError
 from indexer.headers.networks import COINS, NETWORKS, Network
 from parsers.bitcoin import block
 
@@ -53,12 +53,12 @@ async def network(client: NodeClient, coin: str, requested: str | None) -> Netwo
     matching = [candidate for candidate in NETWORKS if (candidate.coin, candidate.genesis) == (coin, genesis)]
     if not matching:
         others = " or ".join(str(candidate) for candidate in NETWORKS if candidate.genesis == genesis)
-        raise SourceError(
+        raise OtherNetworkError(
             f"{client.name}: the node at {client.address.base} does not follow {coin}: its genesis block is "
             f"{genesis[:64]!a} (of {others or 'no known network'}); correct the URL, or ?chain="
         )
     if requested is not None and matching[0].name != requested:
-        raise SourceError(
+        raise OtherNetworkError(
             f"{client.name}: the node at {client.address.base} follows {matching[0]}, not {coin} {requested}; correct "
             "the URL, or ?network="
         )
@@ -72,7 +72,9 @@ async def node_info(client: NodeClient) -> NodeInfo:
         below = int(answer.get("pruneheight", 0)) if answer.get("pruned") else 0
         return NodeInfo(int(answer["blocks"]), below)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise SourceError(f"{client.name}: getblockchaininfo answers {str(answer)[:100]!a}, as no node does") from error
+        raise SourceRefusalError(
+            f"{client.name}: getblockchaininfo answers {str(answer)[:100]!a}, as no node does"
+        ) from error
 
 
 class SplitBlocks:
@@ -91,7 +93,7 @@ class SplitBlocks:
                 continue  # the node went back meanwhile
             if answer != expected:
                 coins = " or ".join(str(other) for other in NETWORKS if (split_height, answer) in other.split_blocks)
-                raise SourceError(
+                raise OtherNetworkError(
                     f"{self._client.name}: the node at {self._client.address.base} does not follow {self.network}: "
                     f"its block {split_height:,} is {str(answer)[:64]} (of {coins or 'no known network'})"
                 )
@@ -107,8 +109,8 @@ async def has_tx_index(client: NodeClient, parameters: CoinParameters) -> bool |
     except RpcError as error:
         return None if error.code == OUT_OF_RANGE else False
     except (TypeError, ValueError) as error:
-        raise SourceError(f"{client.name}: getblock answers no block: {error}") from error
+        raise SourceRefusalError(f"{client.name}: getblock answers no block: {error}") from error
     if txid is None:
-        raise SourceError(f"{client.name}: getblock answers a block without transactions")
+        raise SourceRefusalError(f"{client.name}: getblock answers a block without transactions")
     result: Any = (await client.batch([("getrawtransaction", (txid[::-1].hex(),))]))[0]
     return not isinstance(result, RpcError)

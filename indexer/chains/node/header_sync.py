@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from indexer.chains.node.client import NodeClient, RpcError
 from indexer.chains.node.coin_parameters import CoinParameters
 from indexer.chains.node.rest import HEADERS, NoBlockError, Rest, RestOffError
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import OtherNetworkError, SourceRefusalError, SourceUnavailableError
 from indexer.headers import proof_of_work
 from indexer.headers.header_chain import HeaderChain
 from parsers.bitcoin.tx import sha256d
@@ -68,7 +68,7 @@ class NodeHeaderSync:
     async def _height(self) -> int:
         answer = await self._client.call("getblockcount")
         if not isinstance(answer, int) or not 0 <= answer < MAX_HEIGHT:
-            raise SourceError(f"{self.name}: getblockcount answers {str(answer)[:60]!a}, as no node does")
+            raise SourceRefusalError(f"{self.name}: getblockcount answers {str(answer)[:60]!a}, as no node does")
         return answer
 
     async def _on_top(self, tip: bytes) -> bool:
@@ -116,7 +116,7 @@ class NodeHeaderSync:
             raise SourceUnavailableError(
                 f"{self.name}: the node has not reached block {ours[-1][0]:,} yet, from which headers are known here"
             )
-        raise SourceError(
+        raise OtherNetworkError(
             f"{self.name}: the node at {self._client.address.base} has another block {ours[-1][0]:,} than this "
             "database; point the chain at a node of the same network, or index into a new database"
         )
@@ -159,7 +159,9 @@ class NodeHeaderSync:
         try:
             return bytes.fromhex(str(answer))
         except ValueError as error:
-            raise SourceError(f"{self.name}: the node answers {str(answer)[:60]!a} where hex is expected") from error
+            raise SourceRefusalError(
+                f"{self.name}: the node answers {str(answer)[:60]!a} where hex is expected"
+            ) from error
 
     def _split(self, joined: bytes) -> Iterator[bytes]:
         """Single headers, each with its merge-mined work if it has any. Raises SourceError."""
@@ -172,7 +174,7 @@ class NodeHeaderSync:
                 yield joined[start:end]
                 start = end
         except ParseError as error:
-            raise SourceError(f"{self.name}: the node's headers cannot be read: {error}") from error
+            raise SourceRefusalError(f"{self.name}: the node's headers cannot be read: {error}") from error
 
 
 def _end(joined: bytes, start: int) -> int:

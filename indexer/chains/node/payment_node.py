@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from indexer import chains
 from indexer.chains.node import coin_parameters, parse
 from indexer.chains.node.client import NodeClient, RpcError
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import SourceRefusalError, SourceUnavailableError
 from parsers.bitcoin.tx import Outpoint, Transaction, TxOutput
 from parsers.claims.payment import UtxoChain
 
@@ -45,8 +45,9 @@ class Broadcaster(Protocol):
         """How many blocks a transaction is in or under: 0 while unconfirmed, None where it is in none."""
         ...
 
-    async def send(self, raw: bytes, /) -> None:
-        """Send a transaction; sending it again is not an error. Raises RefusedTransactionError."""
+    async def send(self, raw: bytes, /) -> bool | None:
+        """Send a transaction; sending it again is not an error. True where the node answers that it has it already, as
+        not every node does. Raises RefusedTransactionError."""
         ...
 
     async def close(self) -> None:
@@ -99,9 +100,9 @@ class PaymentNode:
             raise SourceUnavailableError(f"{self._client.name}: {self._client.label} still makes its transaction index")
         return None
 
-    async def send(self, raw: bytes) -> None:
+    async def send(self, raw: bytes) -> bool:
         """By `sendrawtransaction`."""
-        await self._within(self._client.send_transaction(raw))
+        return await self._within(self._client.send_transaction(raw))
 
     async def _within(self, answer: Awaitable[_T]) -> _T:
         try:
@@ -142,4 +143,4 @@ def _output(answer: Any) -> TxOutput | None:
             raise ValueError("a fraction of a satoshi")
         return TxOutput(int(satoshis), bytes.fromhex(answer["scriptPubKey"]["hex"]))
     except (KeyError, TypeError, ValueError, OverflowError, InvalidOperation):
-        raise SourceError(f"the node answers gettxout with {str(answer)[:100]!a}, as no node does") from None
+        raise SourceRefusalError(f"the node answers gettxout with {str(answer)[:100]!a}, as no node does") from None

@@ -11,9 +11,9 @@ import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
 from indexer.chains import Chain, ChainStore, PartialBlock, ProvenTransaction
-from indexer.chains.http_client import gather
+from indexer.chains.http_client import HttpClient, gather
 from indexer.chains.overlay.client import OverlaySourceClient
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import OtherNetworkError, SourceRefusalError, SourceUnavailableError
 from indexer.headers.header_chain import HeaderChain, HeaderError
 from indexer.headers.networks import Network, topic_genesis
 from indexer.model import PARTIAL, BlockRef
@@ -45,6 +45,7 @@ class OverlayChain(Chain):
         self._start, self._has_start = self.first, "from" in options
         self.poll_seconds = POLL_SECONDS
         self._genesis = self._topic_genesis = topic_genesis(network.caip2) or 0
+        self._opened: int | None = None
         self._client = OverlaySourceClient(name, base)
         self._headers = HeaderChain(name, network, store)
         self._refreshed = -POLL_SECONDS
@@ -56,26 +57,46 @@ class OverlayChain(Chain):
         return f"{self._headers.checked}; of each transaction, its merkle path"
 
     @property
+    def clients(self) -> Sequence[HttpClient]:
+        """The one of its server."""
+        return (self._client,)
+
+    @property
     def warning(self) -> str:
         """The limits of this source."""
         late = "" if self._is_whole else "; that overlay says that it did not read everything itself"
-        return PARTIAL + late
+        moved = ""
+        if self._opened not in (None, self._genesis):
+            moved = (
+                f"; it says now that its anchors begin at block {self._genesis:,}, and said {self._opened:,} before: "
+                f"read it again (a2b index --again {self.name})"
+            )
+        return PARTIAL + late + moved
 
     async def open(self) -> None:
         """Load the stored headers, and update them to the overlay's tip."""
         tip = await self._client.tip()
         if tip.chain not in (None, self.caip2):
-            raise SourceError(
+            raise OtherNetworkError(
                 f"{self.name}: {self._client.label} is about {str(tip.chain)[:60]!a}, and not {self.caip2}: say "
                 "?network= for another network"
             )
-        self._genesis = self._topic_genesis if tip.genesis is None else tip.genesis
-        is_late = self._genesis > self._topic_genesis
-        self.first = self._genesis if is_late and not self._has_start else self._start
-        self._is_whole = tip.complete and not is_late
+        self._note_beginning(tip)
+        self._opened = self._genesis
         if self._headers.tip() is None:
             await asyncio.to_thread(self._headers.load)
         await self._refresh(tip)
+
+    def _note_beginning(self, tip: AnchorTip) -> None:
+        """Note where the overlay says that its anchors begin. Raises SourceUnavailableError for a height above them."""
+        genesis = self._topic_genesis if tip.genesis is None else tip.genesis
+        if genesis > tip.height >= 0:
+            raise SourceUnavailableError(
+                f"{self.name}: {self._client.label} has anchors from block {genesis:,} to block {tip.height:,}"
+            )
+        self._genesis, is_late = genesis, genesis > self._topic_genesis
+        self.first = genesis if is_late and not self._has_start else self._start
+        self._is_whole = tip.complete and not is_late
 
     async def close(self) -> None:
         """Close the connections."""
@@ -84,7 +105,9 @@ class OverlayChain(Chain):
     async def tip(self) -> BlockRef | None:
         """The newest block of our best chain; the overlay's headers are fetched every `poll_seconds`."""
         if time.monotonic() - self._refreshed >= self.poll_seconds:
-            await self._refresh(await self._client.tip())
+            tip = await self._client.tip()
+            self._note_beginning(tip)
+            await self._refresh(tip)
         return self._headers.tip()
 
     async def ref(self, height: int) -> BlockRef | None:
@@ -100,12 +123,7 @@ class OverlayChain(Chain):
             first, last = self._headers.span(self.first, tip.height)
             raws: list[bytes] = []
             while len(raws) <= max(0, last - first):
-                page = await self._client.headers(self.caip2, first + len(raws))
-                if not page:
-                    raise SourceUnavailableError(
-                        f"{self.name}: {self._client.label} delivers no header {first + len(raws):,}"
-                    )
-                raws += page
+                raws += await self._fetch_headers(first + len(raws))
             await self._take(first, raws[: tip.height - first + 1])
             newest = self._headers.tip()
         if newest is not None:
@@ -118,16 +136,27 @@ class OverlayChain(Chain):
         # from the newest block on, which may have been replaced
         height = max(lowest, min(height, last + 1) - 1)
         while height <= last:
-            raws = await self._client.headers(self.caip2, height)
-            if not raws:
-                return  # a reorganisation meanwhile: the next refresh sees its end
-            if self._headers.find(raws[0][4:36]) is not None:
+            raws = await self._fetch_headers(height)
+            parent = self._headers.find(raws[0][4:36])
+            if parent is not None and parent != height - 1:
+                raise SourceUnavailableError(
+                    f"{self.name}: {self._client.label} delivers header {parent + 1:,} for header {height:,}"
+                )
+            if parent is not None:
                 await self._take(None, raws[: last - height + 1])
                 height += len(raws)
             elif height == lowest:
                 raise SourceUnavailableError(f"{self.name}: header {height:,} follows none that is stored")
             else:
                 height, step = max(lowest, height - step), 2 * step
+
+    async def _fetch_headers(self, height: int) -> list[bytes]:
+        """Headers from a height on that the overlay has by its newest anchor. Raises SourceUnavailableError for none:
+        the next refresh sees the end of a reorganisation."""
+        raws = await self._client.headers(self.caip2, height)
+        if not raws:
+            raise SourceUnavailableError(f"{self.name}: {self._client.label} delivers no header {height:,}")
+        return raws
 
     async def _take(self, first: int | None, raws: list[bytes]) -> None:
         try:
@@ -173,7 +202,7 @@ class OverlayChain(Chain):
         if not anchor.admitted:
             return PartialBlock()
         if anchor.admitted > MAX_ADMITTED:
-            raise SourceError(
+            raise SourceRefusalError(
                 f"{self.name}: block {anchor.height:,} has {anchor.admitted:,} transactions of the registry, more than "
                 f"{MAX_ADMITTED:,}: read it from a node"
             )

@@ -1,9 +1,9 @@
 """`http:` and `https:` an endpoint of Solana (JSON-RPC), for the accounts of one program that begin `a2b`, 0x00.
 
-`https://host/path?program=BASE58&chain=solana&poll=SECONDS&from=SLOT`: recognised by `program`, or by the name `sol` or
-`solana`. Several programs have several names; a repeated name has several endpoints of one cluster. An option with a
-name that indicates a key (`api-key`, `token`, …) is passed to the endpoint. Every poll is a snapshot at a finalized
-slot; each difference from the previous one is an event at that slot (law 8).
+`https://host/path?program=BASE58&chain=solana&poll=SECONDS&from=SLOT&max-answer=MIB`: recognised by `program`, or by
+the name `sol` or `solana`. Several programs have several names; a repeated name has several endpoints of one cluster.
+An option with a name that indicates a key (`api-key`, `token`, …) is passed to the endpoint. Every poll is a snapshot
+at a finalized slot; each difference from the previous one is an event at that slot (law 8).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from urllib.parse import parse_qsl, quote
 from indexer.chains import ChainStore, options
 from indexer.chains.jsonrpc import JsonRpc
 from indexer.chains.solana.accounts import address_bytes
-from indexer.chains.solana.chain import POLL_SECONDS, SolanaChain
+from indexer.chains.solana.chain import SolanaChain
 from indexer.chains.solana.endpoint import SolanaEndpoint
 from indexer.errors import SourceError
 
-_OURS = ("program", "poll", "from")
+_OURS = ("program", "poll", "from", "max-answer")
 _OPTIONS = ("chain", *_OURS)
 _SECRET = re.compile(r"token|key|secret|passw|auth", re.IGNORECASE)
-_POLLS = range(1, 86_401)
+_POLLS, _MIB = range(1, 86_401), range(1, 1_025)
 
 
 def create(name: str, url: str, store: ChainStore | None = None) -> SolanaChain:
@@ -35,10 +35,13 @@ def join(name: str, urls: Sequence[str], store: ChainStore | None = None) -> Sol
     sources = [_read(name, url) for url in urls]
     options_read = sources[0][1]
     if any(other.get(word) != options_read.get(word) for word in _OURS for _, other in sources):
-        raise SourceError(f"{name}: its sources differ in program, poll or from; give all of them the same")
+        raise SourceError(f"{name}: its sources differ in {', '.join(_OURS)}; give all of them the same")
     endpoint = SolanaEndpoint([rpc for rpc, _ in sources], _program(name, options_read))
     chain = SolanaChain(name, endpoint, store)
-    chain.poll_seconds = _poll(name, options_read.get("poll"))
+    if (poll := options_read.get("poll")) is not None:
+        chain.poll_seconds = _number(name, "poll", poll, "seconds", _POLLS)
+    if (most := options_read.get("max-answer")) is not None:
+        endpoint.answer_bytes = _number(name, "max-answer", most, "MiB", _MIB) << 20
     chain.first = int(options_read.get("from", 0))
     return chain
 
@@ -64,9 +67,7 @@ def _program(name: str, options_read: dict[str, str]) -> str:
     return program
 
 
-def _poll(name: str, text: str | None) -> float:
-    if text is None:
-        return POLL_SECONDS
-    if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) in _POLLS):
-        raise SourceError(f"{name}: poll={text[:60]!a} is not a number of seconds from 1 to {_POLLS[-1]:,}")
-    return float(text)
+def _number(name: str, option: str, text: str, unit: str, allowed: range) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) in allowed):
+        raise SourceError(f"{name}: {option}={text[:60]!a} is not a number of {unit} from 1 to {allowed[-1]:,}")
+    return int(text)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from indexer.chains import BlockEvents
-from indexer.chains.solana.accounts import Snapshot, base58_address
+from indexer.chains.solana.accounts import Snapshot
 from indexer.model import Event, EventKind, PointerAnchor, RegistrationState, Status
 from parsers import cards
+from parsers.bitcoin import base58
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind
 from parsers.cards.strict_json import MAX_BYTES
@@ -106,7 +107,7 @@ class AccountState:
                 return _event(EventKind.REJECTED, address, card=digest, valid=False, reasons=faults)
             # checking a valid card as a tool takes a tenth of the time of parsing it
             kind = Kind.AGENT if cards.faults(body, Kind.TOOL) else Kind.TOOL
-            identity = f"{self._caip2}:{base58_address(address)}"
+            identity = f"{self._caip2}:{base58.encode(address)}"
             state = RegistrationState.begun(identity, kind, digest, Outpoint(address, 0), slot)
             return _event(EventKind.INSCRIBED, address, card=digest, state=state)
         if not faults:

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import base58
-
 from indexer.model import UNCONFIRMED
+from parsers.bitcoin import base58
 from parsers.errors import ParseError
 from parsers.pointers.pointer import SOLANA_MARK
 
@@ -25,7 +24,6 @@ ACCOUNT_BYTES = 10 * 1024 * 1024
 MOST_ACCOUNTS = 1_000_000
 
 _KEY_BYTES = 32
-_KEY_CHARACTERS = 44
 _BASE64_CHARACTERS = -(-ACCOUNT_BYTES // 3) * 4
 
 
@@ -40,18 +38,8 @@ class Snapshot:
 
 def address_bytes(text: object) -> bytes | None:
     """The 32 bytes of an address in base58, None for any other text."""
-    if not isinstance(text, str) or not 32 <= len(text) <= _KEY_CHARACTERS or not text.isascii():
-        return None
-    try:
-        raw: bytes = base58.b58decode(text)
-    except ValueError:
-        return None
-    return raw if len(raw) == _KEY_BYTES else None
-
-
-def base58_address(raw: bytes) -> str:
-    """An address in base58."""
-    return base58.b58encode(raw).decode()
+    raw = base58.decode(text) if isinstance(text, str) else None
+    return raw if raw is not None and len(raw) == _KEY_BYTES else None
 
 
 def slot(value: object) -> int:
@@ -78,7 +66,7 @@ def parse_snapshot(answer: Any, program: str) -> Snapshot:
     for row in rows:
         address, data = _account(row, program)
         if address in seen:
-            raise ParseError(f"the account {base58_address(address)} is repeated")
+            raise ParseError(f"the account {base58.encode(address)} is repeated")
         seen.add(address)
         if data.startswith(SOLANA_MARK):
             accounts[address] = data[len(SOLANA_MARK) :].rstrip(b"\0")
@@ -107,16 +95,16 @@ def _account(row: Any, program: str) -> tuple[bytes, bytes]:
     if address is None or not isinstance(account, dict):
         raise ParseError("an account without an address, or without its content")
     if account.get("owner") != program:
-        raise ParseError(f"the account {base58_address(address)} belongs to {str(account.get('owner'))[:60]!a}")
+        raise ParseError(f"the account {base58.encode(address)} belongs to {str(account.get('owner'))[:60]!a}")
     return address, _data(address, account.get("data"))
 
 
 def _data(address: bytes, value: Any) -> bytes:
     if not (isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and value[1] == "base64"):
-        raise ParseError(f"the data of the account {base58_address(address)} are not in base64")
+        raise ParseError(f"the data of the account {base58.encode(address)} are not in base64")
     if len(value[0]) > _BASE64_CHARACTERS:
-        raise ParseError(f"the account {base58_address(address)} holds more than {ACCOUNT_BYTES:,} bytes")
+        raise ParseError(f"the account {base58.encode(address)} holds more than {ACCOUNT_BYTES:,} bytes")
     try:
         return b64decode(value[0], validate=True)
     except (binascii.Error, ValueError):
-        raise ParseError(f"the data of the account {base58_address(address)} are not base64") from None
+        raise ParseError(f"the data of the account {base58.encode(address)} are not base64") from None

@@ -6,14 +6,15 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from indexer.chains import BlockEvents, Chain, ChainStore
+from indexer.chains.http_client import HttpClient
 from indexer.chains.jsonrpc import JsonRpc
 from indexer.chains.solana.account_state import AccountState
 from indexer.chains.solana.accounts import Snapshot
 from indexer.chains.solana.endpoint import SolanaEndpoint
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import OtherNetworkError, SourceUnavailableError
 from indexer.headers.networks import CoinRules
 from indexer.model import BlockRef
 
@@ -21,6 +22,14 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 30.0
 """Seconds between two snapshots by default: a slot is final after about 13 seconds."""
+
+SLOT_SECONDS, SLOT_ROOM = 0.1, 60.0
+"""On public clusters a slot takes some 400 ms: a slot is believed that slots of SLOT_SECONDS could have reached since
+the newest one, and SLOT_ROOM (seconds) more."""
+
+PATIENCE_SECONDS = 600.0
+"""After so long without an answer at the newest slot or above, answers from the newest stored slot on count again: no
+account changed between the two."""
 
 GENESIS = {
     "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d": "mainnet",
@@ -31,6 +40,15 @@ GENESIS = {
 
 _REFERENCE = 32
 """Characters of the genesis hash in a CAIP-2 id (the namespace `solana` of the Chain Agnostic Standards)."""
+
+
+def _caip2(genesis: str) -> str:
+    """The CAIP-2 id of the cluster with a genesis hash (base58)."""
+    return f"solana:{genesis[:_REFERENCE]}"
+
+
+NETWORKS = {_caip2(genesis): kind for genesis, kind in GENESIS.items()}
+"""The same by CAIP-2 id, by which clusters are told apart: what an answer says after that changes none."""
 
 
 class SolanaChain(Chain):
@@ -46,11 +64,13 @@ class SolanaChain(Chain):
     complete = False
     has_history = False
     sparse = True
+    names_network = True
     checked = "the genesis hash, and that slots do not go back; the endpoint is trusted for the accounts of a slot"
 
     def __init__(self, name: str, endpoint: SolanaEndpoint, store: ChainStore | None) -> None:
         self.name, self.endpoint, self._store = name, endpoint, store
         self.caip2 = self.network = ""
+        self.contract = f"program {endpoint.program}"
         self.first = 0
         self.poll_seconds = POLL_SECONDS
         self._genesis: str | None = None
@@ -58,8 +78,25 @@ class SolanaChain(Chain):
         self._head: BlockRef | None = None
         self._pending: tuple[BlockRef, BlockEvents] | None = None
         self._is_delivered = False
-        self._slot = 0
+        self._slot, self._slot_time = 0, float("-inf")
+        self._failing_since: float | None = None
         self._poll_time = float("-inf")
+        self.clock = time.monotonic
+
+    @property
+    def is_development(self) -> bool:
+        """Never: any wrong genesis hash is that of a private cluster."""
+        return False
+
+    @property
+    def clients(self) -> Sequence[HttpClient]:
+        """Those of its endpoints."""
+        return self.endpoint.rpc.all
+
+    @property
+    def violation_count(self) -> int:
+        """How many of the endpoints' answers were invalid."""
+        return self.endpoint.violations
 
     @property
     def warning(self) -> str:
@@ -71,13 +108,16 @@ class SolanaChain(Chain):
 
     async def open(self) -> None:
         """Check the cluster and load the stored state. Raises SourceError, StoreError."""
+        self._genesis = None
         await self._check_genesis()
-        if self._store is not None:
-            await asyncio.to_thread(self._store.name_program, self.name, self.endpoint.program)
         self._state, self._head, self._pending = AccountState(self.caip2), None, None
         await asyncio.to_thread(self._load_state)
         self.first = max(self.first, self._head.height if self._head else 0)
         self._poll_time = float("-inf")
+
+    async def identify(self) -> str:
+        """As the endpoint's genesis hash is now."""
+        return _caip2(await self.endpoint.genesis())
 
     async def _check_genesis_of(self, endpoint: JsonRpc) -> None:
         """Check the cluster of the endpoint that sent the accounts."""
@@ -89,13 +129,13 @@ class SolanaChain(Chain):
 
     async def _check_genesis(self) -> None:
         genesis = await self.endpoint.genesis()
-        if self._genesis is not None and genesis != self._genesis:
-            raise SourceError(
+        caip2 = _caip2(genesis)
+        if self._genesis is not None and caip2 != self.caip2:
+            raise OtherNetworkError(
                 f"{self.name}: the genesis hash is {genesis} now, and was {self._genesis}: the endpoint is another "
                 "cluster's; correct its URL, or give the new cluster another name in A2B_CHAINS"
             )
-        self._genesis, self.network = genesis, GENESIS.get(genesis, "regtest")
-        self.caip2 = f"solana:{genesis[:_REFERENCE]}"
+        self._genesis, self.caip2, self.network = genesis, caip2, NETWORKS.get(caip2, "regtest")
 
     def _load_state(self) -> None:
         """Update the state to the newest block stored; without a store, to the last block delivered."""
@@ -121,7 +161,14 @@ class SolanaChain(Chain):
         """Fetch a snapshot and compare it with the stored state; a block that was not stored is replaced by its own."""
         await asyncio.to_thread(self._load_state)
         head = self._head
-        snapshot = await self.endpoint.accounts(max(self._slot, head.height if head else 0))
+        self.endpoint.rpc.prefer_first()
+        try:
+            snapshot = await self.endpoint.accounts(max(self._slot, head.height if head else 0))
+            self._check_pace(snapshot.slot)
+        except SourceUnavailableError:
+            self._note_failure()
+            raise
+        self._failing_since = None
         await self._check_genesis_of(self.endpoint.current)
         changes = await asyncio.to_thread(self._state.compare, snapshot)
         if changes.events and head is not None and snapshot.slot == head.height:
@@ -131,9 +178,31 @@ class SolanaChain(Chain):
         # an endpoint that is still starting sends too few accounts, or none: that must not burn live registrations
         if (hidden := await self.endpoint.hidden_account(self._state.missing(snapshot), snapshot.slot)) is not None:
             raise self.endpoint.incomplete(hidden)
-        self._slot = snapshot.slot
+        self._slot, self._slot_time = snapshot.slot, self.clock()
         if (changes.events or head is None) and snapshot.slot >= self.first:
             self._pending, self._is_delivered = (await self._ref(snapshot), changes), False
+
+    def _check_pace(self, slot: int) -> None:
+        """Raise SourceUnavailableError for a slot that a public cluster cannot have reached since the newest one."""
+        if self.network == "regtest":
+            return
+        if self._slot:
+            newest, since = self._slot, self.clock() - self._slot_time
+        elif self._head is not None:
+            newest, since = self._head.height, max(0.0, time.time() - self._head.time)
+        else:
+            return
+        most = newest + int((since + SLOT_ROOM) / SLOT_SECONDS)
+        if slot > most:
+            raise self.endpoint.too_far(slot, most)
+
+    def _note_failure(self) -> None:
+        """Forget the newest slot of this run where no endpoint has reached it for ten minutes."""
+        now = self.clock()
+        if self._failing_since is None:
+            self._failing_since = now
+        elif now - self._failing_since >= PATIENCE_SECONDS:
+            self._slot, self._failing_since = 0, None
 
     async def _ref(self, snapshot: Snapshot) -> BlockRef:
         """The block of a snapshot."""

@@ -9,25 +9,31 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
+from time import monotonic
 from typing import Any, NamedTuple, TypeVar
-
-import base58
 
 from indexer.chains.http_client import SMALL_BYTES, TooLargeError
 from indexer.chains.jsonrpc import METHOD_NOT_FOUND, JsonRpc, RpcError
 from indexer.chains.solana import accounts
 from indexer.chains.solana.accounts import Snapshot
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import SourceError, SourceRefusalError, SourceUnavailableError
+from indexer.model import LATEST_TIME
+from parsers.bitcoin import base58
 from parsers.errors import ParseError
 from parsers.pointers.pointer import SOLANA_MARK
 
 log = logging.getLogger(__name__)
 
-ANSWER_BYTES = 128 << 20
-"""The limit of a response with all accounts of a program: 96 MB of data, which need a deposit of 670 SOL."""
+ANSWER_BYTES = 32 << 20
+"""The limit of a response with all accounts of a program, unless the option `max-answer` sets another: 24 MB of data,
+which need a deposit of 170 SOL. Parsed it takes nine times as much memory."""
 
 WHOLE_SECONDS = 300.0
 """A node may scan all accounts of a program before it answers."""
+
+RETURN_SECONDS = 300.0
+"""How long the first endpoint is left for another one after it failed: of several, the first configured one counts."""
 
 MISSING_CHECKED, ACCOUNTS_PER_CALL = 1_000, 100
 """Missing accounts that are requested by address before all count as closed, and the limit of one call."""
@@ -50,11 +56,12 @@ class Slot(NamedTuple):
 
 
 class SolanaEndpoint:
-    """One or several endpoints of one cluster, for the accounts of one program (base58)."""
+    """One or several endpoints of one cluster, for the accounts of one program (base58). `violations` counts invalid
+    responses."""
 
     def __init__(self, rpcs: Sequence[JsonRpc], program: str) -> None:
         self.rpc, self.program = Failover(rpcs), program
-        self.answer_bytes = ANSWER_BYTES
+        self.answer_bytes, self.violations = ANSWER_BYTES, 0
         for rpc in rpcs:
             rpc.whole_seconds = WHOLE_SECONDS
 
@@ -78,14 +85,14 @@ class SolanaEndpoint:
         """The program's accounts that begin with the mark, at a finalized slot from `least` on. Raises SourceError."""
         config = {
             "commitment": "finalized", "encoding": "base64", "withContext": True, "minContextSlot": least,
-            "filters": [{"memcmp": {"offset": 0, "bytes": base58.b58encode(SOLANA_MARK).decode()}}],
+            "filters": [{"memcmp": {"offset": 0, "bytes": base58.encode(SOLANA_MARK)}}],
         }  # fmt: skip
         try:
             answer = await self._ask("getProgramAccounts", self.program, config, limit=self.answer_bytes)
         except TooLargeError as error:
             raise SourceUnavailableError(
                 f"{error}: the accounts of the program take more than can be read at once, so none is read; "
-                "follow a program with smaller accounts"
+                "follow a program with smaller accounts, or set ?max-answer= in MiB"
             ) from error
         snapshot = await self._read(accounts.parse_snapshot, answer, self.program)
         if snapshot.slot < least:
@@ -105,7 +112,7 @@ class SolanaEndpoint:
         }  # fmt: skip
         for start in range(0, len(chosen), ACCOUNTS_PER_CALL):
             some = chosen[start : start + ACCOUNTS_PER_CALL]
-            names = [accounts.base58_address(key) for key in some]
+            names = [base58.encode(key) for key in some]
             answer = await self._ask("getMultipleAccounts", names, config, limit=SMALL_BYTES)
             has_mark = await self._read(accounts.marked_accounts, answer, len(some), self.program)
             if any(has_mark):
@@ -139,7 +146,7 @@ class SolanaEndpoint:
             return await self.rpc.call(method, *params, limit=limit)
         except RpcError as error:
             if error.code in _FINAL:
-                raise SourceError(f"{error}: {_FINAL[error.code]}") from error
+                raise SourceRefusalError(f"{error}: {_FINAL[error.code]}") from error
             raise
 
     async def _read(self, parse: Callable[..., _T], *answer: Any) -> _T:
@@ -148,13 +155,21 @@ class SolanaEndpoint:
         except ParseError as error:
             raise self._invalid(str(error)) from error
 
+    def too_far(self, slot: int, most: int) -> SourceUnavailableError:
+        """The error for a slot above `most`, the highest that can be reached by now."""
+        return self._unused(
+            f"{self.current.name}: {self.current.label} is at slot {slot:,}, and slot {most:,} is the highest that can "
+            "be reached by now: the endpoint or this clock is wrong; nothing is read"
+        )
+
     def incomplete(self, account: bytes) -> SourceUnavailableError:
         """The error for an account that exists and is missing among those of the program."""
         return self._invalid(
-            f"it leaves out the account {accounts.base58_address(account)}, which it returns when requested alone"
+            f"it leaves out the account {base58.encode(account)}, which it returns when requested alone"
         )
 
     def _invalid(self, reason: str) -> SourceUnavailableError:
+        self.violations += 1
         return self._unused(f"{self.current.name}: {self.current.label} sends an invalid answer: {reason}")
 
     def _unused(self, reason: str) -> SourceUnavailableError:
@@ -166,15 +181,25 @@ class SolanaEndpoint:
 
 def _time(answer: Any) -> int | None:
     """A plausible time in seconds since 1970, None for any other value."""
-    return answer if isinstance(answer, int) and not isinstance(answer, bool) and 0 < answer < 1 << 33 else None
+    return answer if isinstance(answer, int) and not isinstance(answer, bool) and 0 < answer <= LATEST_TIME else None
 
 
 class Failover:
-    """Calls the current one of `all` (at least one); when that fails, each of the others once."""
+    """Calls the current one of `all` (at least one); when that fails, each of the others once. `clock` gives monotonic
+    seconds."""
 
     def __init__(self, rpcs: Sequence[JsonRpc]) -> None:
         self.all = tuple(rpcs)
         self.current = self.all[0]
+        self.clock = monotonic
+        self._tried_at = float("-inf")
+        self._answered: JsonRpc | None = None
+        for rpc in self.all:
+            rpc.has_substitute = partial(self._has_substitute, rpc)
+
+    def _has_substitute(self, rpc: JsonRpc) -> bool:
+        """Whether another one answered last."""
+        return self._answered is not None and self._answered is not rpc
 
     async def close(self) -> None:
         """Close all connections."""
@@ -186,15 +211,26 @@ class Failover:
         failures: list[SourceError] = []
         for _ in self.all:
             try:
-                return await self.current.call(method, *params, limit=limit)
+                answer = await self.current.call(method, *params, limit=limit)
+                self._answered = self.current
+                return answer
             except SourceError as error:
+                if self._answered is self.current:
+                    self._answered = None
                 failures.append(error)
                 self.move_on(error)
         passing = (error for error in failures if isinstance(error, SourceUnavailableError))
         raise next(passing, failures[0])
 
+    def prefer_first(self) -> None:
+        """Use the first one again, RETURN_SECONDS after it was used last."""
+        if self.current is not self.all[0] and self.clock() - self._tried_at >= RETURN_SECONDS:
+            self.current = self.all[0]
+
     def move_on(self, reason: SourceError) -> None:
         """Use the next one from now on."""
         if len(self.all) > 1:
+            if self.current is self.all[0]:
+                self._tried_at = self.clock()
             self.current = self.all[(self.all.index(self.current) + 1) % len(self.all)]
             log.warning("%s; switching to %s", reason, self.current.label)

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from overlay.engines import NATIVE_LAYOUT, EngineError, IndexPosition
+from overlay.engines import EARLIER, NATIVE_LAYOUT, EngineError, IndexContent, IndexPosition
 from overlay.engines.index_versions import IndexVersions
 from overlay.engines.native import manifest as manifests
 from overlay.engines.native.background_jobs import BackgroundJobs, Job
@@ -117,6 +117,11 @@ class NativeEngine:
         """How far this index has read."""
         return self._current().position
 
+    def content(self) -> IndexContent | None:
+        """What its documents were made by."""
+        manifest = self._current().manifest
+        return manifest.content if manifest.number else None
+
     def damage(self) -> str:
         """What is wrong with the index."""
         return self._current().damage
@@ -182,7 +187,11 @@ class NativeEngine:
                 self._lock = None
 
     def write(
-        self, registrations: Sequence[str] | None, documents: Iterable[Document], position: IndexPosition | None
+        self,
+        registrations: Sequence[str] | None,
+        documents: Iterable[Document],
+        position: IndexPosition | None,
+        content: IndexContent = EARLIER,
     ) -> None:
         """Replace documents."""
         with self._writing:
@@ -196,8 +205,9 @@ class NativeEngine:
                 was_filled = view.position is not None and not view.position.seq
                 grouping = while_filled if is_filled else as_one if was_filled else None
                 manifest = committed(
-                    self.folder, view, registrations, documents, position, merging=self._merging, grouping=grouping
-                )
+                    self.folder, view, registrations, documents, position, content, merging=self._merging,
+                    grouping=grouping,
+                )  # fmt: skip
                 self._finish(manifest)
             except OSError as error:
                 raise EngineError(f"the index in {self.folder} cannot be written: {error}") from error
@@ -247,7 +257,8 @@ class NativeEngine:
     def _merge(self, sources: Sequence[Segment]) -> None:
         """Merge segments, and publish the result unless the engine is closed meanwhile."""
         name = new_name()
-        self._merging = frozenset((name, *(source.entry.name for source in sources)))
+        with self._writing:  # a commit that has begun would remove the new file
+            self._merging = frozenset((name, *(source.entry.name for source in sources)))
         try:
             entry = joined(self.folder, name, sources)
             with self._writing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -119,7 +120,7 @@ def _asks_one_offer(query: Query) -> bool:
 
 class _OfferChoice(NamedTuple):
     """The filters of a query on offers as arrays by number: currencies, intervals and skills (empty: no filter), and
-    for each currency the bounds of amounts."""
+    the bounds of amounts by currency, or one of either for all."""
 
     currencies: Bytes
     intervals: Bytes
@@ -159,25 +160,33 @@ def _chosen(segment: Segment, table: str, texts: tuple[str, ...]) -> Bytes:
 
 
 def _price_bounds(segment: Segment, query: Query) -> tuple[Ints, Ints]:
-    """For each currency the numbers of the least and of the largest amount."""
+    """The numbers of the least amount, and of the first that is too large: of each currency, or one of either for all.
+    Only currencies that are quoted or asked for are looked up: strangers name any number of others, which no amount
+    is within the bounds of. Memory that is zero and not read costs nothing."""
+    if not asks_price(query) or query.price_currency is None:
+        low, high = _amounts_within(segment, query.min_price, query.max_price)
+        return np.array([low]), np.array([high])
+    currencies = len(segment.arrays["currencies_offsets"]) - 1
+    lows, highs = np.zeros(max(2, currencies), np.int64), np.zeros(max(2, currencies), np.int64)
+    compared = [query.price_currency, *query.rates]
+    for currency, number in zip(compared, segment.positions("currencies", compared).tolist(), strict=True):
+        if number >= 0:
+            rate = Decimal(1) if currency == query.price_currency else query.rates[currency]
+            if (bounds := amount_bounds(query.min_price, query.max_price, rate)) is not None:
+                lows[number], highs[number] = _amounts_within(segment, *bounds)
+    return lows, highs
+
+
+def _amounts_within(segment: Segment, least: Decimal | None, most: Decimal | None) -> tuple[int, int]:
+    """The number of the first amount from `least` on, and of the first beyond `most`."""
     amounts = len(segment.arrays["amounts_offsets"]) - 1
-    low = np.zeros(len(segment.currencies), np.int64)
-    high = np.full(len(segment.currencies), amounts, np.int64)
-    if not asks_price(query):
-        return low, high
-    for number, currency in enumerate(segment.currencies):
-        least, most = query.min_price, query.max_price
-        if query.price_currency not in (None, currency):
-            rate = query.rates.get(currency)
-            bounds = None if rate is None else amount_bounds(least, most, rate)
-            if bounds is None:
-                low[number], high[number] = 1, 0
-                continue
-            least, most = bounds
-        if least is not None:
-            (position,) = segment.positions("amounts", [decimal_key(least)])
-            low[number] = position if position >= 0 else -1 - position
-        if most is not None:
-            (position,) = segment.positions("amounts", [decimal_key(most)])
-            high[number] = position if position >= 0 else -2 - position
+    keys = [decimal_key(bound) for bound in (least, most) if bound is not None]
+    positions = iter(segment.positions("amounts", keys).tolist())
+    low, high = 0, amounts
+    if least is not None:
+        position = next(positions)
+        low = position if position >= 0 else -1 - position
+    if most is not None:
+        position = next(positions)
+        high = position + 1 if position >= 0 else -1 - position
     return low, high

@@ -22,7 +22,7 @@ from overlay.engines.native.tables import pack
 from overlay.engines.native.text_rows import TextRows
 from overlay.search import prices
 from overlay.search.facts import facets, facts, heights, is_listed
-from overlay.search.forward import Analysed, source_numbers
+from overlay.search.forward import Analysed
 from overlay.search.ranker import COMPOUND_FLAG, SIGNED_FLAG, VERIFIED_FLAG
 from overlay.search.sorting import order_fields
 from overlay.search.text_vectors import pieces_of, vectors
@@ -94,15 +94,13 @@ class SegmentBuilder:
 
     def _add_columns(self, document: Document, analysed: Analysed) -> None:
         since, order, bounds = document.text_since, order_fields(document), heights(document)
-        owner, domain = source_numbers(document)
         values: dict[str, Any] = {
             "flags": LISTED * is_listed(document)
             | COMPOUND_FLAG * analysed.name_is_compound
             | VERIFIED_FLAG * document.verified
             | SIGNED_FLAG * document.signed,
             "text_since": float(MISSING) if since is None else float(since),
-            "owner": owner,
-            "domain": domain,
+            "source": document.source,
             **{name: max(0, int(order[name])) for name in ("newest", "made", "rated", "rated_up")},
             **{name: bounds.get(name, MISSING) for name in ("height", "time", "since")},
             "until": bounds.get("until", NEVER if "since" in bounds else MISSING),

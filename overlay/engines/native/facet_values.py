@@ -21,6 +21,10 @@ _MAYBE = 2
 _BY_FACTS = frozenset(("kind", "currency", "interval"))
 """Fields of which the values are facts, as they are, and so few that their documents are counted by these."""
 _FEW_VALUES = 32
+_MOST_FOLDED = 1_000
+"""Values beyond ASCII, the most frequent, of which the beginning is compared: each is folded by itself."""
+_MOST_SPELLINGS = 8
+"""Spellings of a value that are compared: the most frequent ones of each segment."""
 _NONE: Longs = np.empty(0, np.uint64)
 
 
@@ -54,7 +58,7 @@ class SegmentCounts:
         start, end = starts[FIELDS.index(field) :][:2]
         numbers, totals = all_numbers[start:end], all_totals[start:end]
         if prefix:
-            chosen = self._beginning(numbers, len(field) + 1, prefix)
+            chosen = self._beginning(numbers, totals, len(field) + 1, prefix)
             numbers, totals = numbers[chosen], totals[chosen]
         return numbers, self._segment.arrays["value_hash"][numbers], totals
 
@@ -67,29 +71,29 @@ class SegmentCounts:
         starts = np.searchsorted(numbers, self._segment.value_lows).tolist()  # they are in order but within a field
         return numbers, totals[numbers].astype(np.uint64), [*starts, len(numbers)]
 
-    def _beginning(self, numbers: Numbers, skip: int, prefix: str) -> npt.NDArray[np.bool_]:
+    def _beginning(self, numbers: Numbers, totals: Longs, skip: int, prefix: str) -> npt.NDArray[np.bool_]:
         """Which groups have a beginning, after the name of the field (`skip` bytes)."""
         a, is_chosen = self._segment.arrays, np.empty(len(numbers), np.uint8)
         data = np.frombuffer(prefix.encode("utf-8", "surrogatepass"), np.uint8)
         kernels.may_begin(numbers, a["values_bytes"], a["values_offsets"], skip, data, is_chosen)
-        for index in np.flatnonzero(is_chosen == _MAYBE).tolist():
-            value = self._segment.string("values", int(numbers[index]))[skip:]
-            is_chosen[index] = value.casefold().startswith(prefix)
+        maybe = np.flatnonzero(is_chosen == _MAYBE)
+        is_chosen[maybe] = 0
+        if len(maybe) > _MOST_FOLDED:
+            maybe = maybe[np.argpartition(totals[maybe], -_MOST_FOLDED)[-_MOST_FOLDED:]]
+        for index, value in zip(
+            maybe.tolist(), self._segment.strings("values", numbers[maybe].astype(np.int64)), strict=True
+        ):
+            is_chosen[index] = value[skip:].casefold().startswith(prefix)
         return np.asarray(is_chosen != 0)
 
     def spellings(self, groups: Numbers) -> Iterator[tuple[int, str, int]]:
-        """The values of some groups, each with the position of its group and its count."""
-        following, values, positions = self._segment.arrays["value_next"], list[int](), list[int]()
-        for position, value in enumerate(groups.tolist()):
-            before = -1
-            while before < value < len(following):  # a damaged array leads nowhere, but not around
-                values.append(value)
-                positions.append(position)
-                before, value = value, int(following[value])
-        numbers, of_groups = np.array(values, np.int64), np.array(positions, np.int64)
-        is_held = self._counts(numbers) > 0
-        texts, counts = self._segment.strings("values", numbers[is_held]), self._counts(numbers[is_held]).tolist()
-        for position, text, count in zip(of_groups[is_held].tolist(), texts, counts, strict=True):
+        """The most frequent values of some groups, each with the position of its group and its count."""
+        numbers = np.empty((len(groups), _MOST_SPELLINGS), np.int64)
+        kernels.commonest_of_groups(groups, self._segment.arrays["value_next"], self._few, self._more, numbers)
+        positions, columns = np.nonzero(numbers >= 0)
+        held = numbers[positions, columns]
+        texts, counts = self._segment.strings("values", held), self._counts(held).tolist()
+        for position, text, count in zip(positions.tolist(), texts, counts, strict=True):
             yield position, text.partition(":")[2], count
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from google_crc32c import value
 
-from overlay.engines import IndexPosition
+from overlay.engines import EARLIER, IndexContent, IndexPosition
 from overlay.engines.change_counter import ChangeCounter
 from overlay.engines.native import durable, segment_file
 from overlay.engines.native.segment_file import Array, SegmentError, SegmentFile
@@ -53,13 +53,15 @@ class SegmentEntry:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """An index as of a commit. `position`: None when it must be rebuilt. `newest`: the newest block time of its
-    documents (Unix seconds). `vectors`: hash of the table that its text vectors are from; "" without any."""
+    documents (Unix seconds). `vectors`: hash of the table that its text vectors are from; "" without any. `content`:
+    what its documents were made by."""
 
     number: int
     position: IndexPosition | None
     newest: int
     segments: tuple[SegmentEntry, ...]
     vectors: str
+    content: IndexContent = EARLIER
 
 
 def commit_stamp(folder: Path) -> ChangeCounter:
@@ -99,6 +101,9 @@ def _decoded(data: bytes) -> Manifest:
         raise ValueError("is damaged: its CRC-32C differs")
     position = content.pop("cursor")
     segments = tuple(SegmentEntry(**entry) for entry in content.pop("segments"))
+    if "content" in content:
+        items, projection, systems = content["content"]
+        content["content"] = IndexContent(items, projection, tuple(systems))
     return Manifest(position=position and IndexPosition(*position), segments=segments, **content)
 
 
@@ -107,7 +112,7 @@ def publish(folder: Path, manifest: Manifest) -> None:
     OSError: then the earlier manifest is read on, or the new one where only the folder could not be synced."""
     content = asdict(manifest)
     position = content.pop("position")
-    content["cursor"] = position and list(position)
+    content |= {"cursor": position and list(position), "content": list(manifest.content)}
     stamp = commit_stamp(folder)
     try:
         durable.replace(folder / _MANIFEST, [encode({"layout": LAYOUT, "crc32c": value(encode(content)), **content})])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from overlay.engines.native.segment import Ints, Segment
 from overlay.engines.native.tables import StringTable, commonest, merge
-from overlay.search.term_dictionary import LONGEST, SHORTEST, Near, nearest, signatures
+from overlay.search.term_dictionary import LONGEST, MAX_COMPARED, SHORTEST, Near, alike, nearest, signatures
 
 _SHORT_PREFIX = 2
 
@@ -71,15 +71,17 @@ class NativeTerms:
         """Words within `edits` of a word, by distance, then by falling frequency, then by spelling."""
         (bits,) = signatures([word])
         counts = self._vocabulary.counts
-        chosen = [np.empty(0, np.uint32)]
+        chosen, differences = [np.empty(0, np.uint32)], [np.empty(0, np.uint8)]
         for segment, numbers in zip(self._segments, self._vocabulary.numbers, strict=True):
             starts, signed = segment.arrays["near_starts"], segment.arrays["near_signatures"]
             for length in range(max(SHORTEST, len(word) - edits), min(LONGEST, len(word) + edits) + 1):
                 start, end = starts[length - SHORTEST], starts[length - SHORTEST + 1]
-                most = 2 * edits - abs(length - len(word))
-                near = np.flatnonzero(np.bitwise_count(signed[start:end] ^ bits) <= most) + start
-                chosen.append(numbers[segment.arrays["near_surfaces"][near]])
-        others = np.unique(np.concatenate(chosen)).astype(np.int64)
+                near, bits_apart = alike(signed[start:end], bits, 2 * edits - abs(length - len(word)))
+                chosen.append(numbers[segment.arrays["near_surfaces"][near + start]])
+                differences.append(bits_apart)
+        others, firsts = np.unique(np.concatenate(chosen).astype(np.int64), return_index=True)
+        closest = np.argsort(np.concatenate(differences)[firsts], kind="stable")[:MAX_COMPARED]
+        others = np.sort(others[closest])
         others = others[others < len(counts)]
         of_word = dict(zip(self._strings(others), counts[others].tolist(), strict=True))
         return nearest(word, list(of_word), edits, of_word.__getitem__)

@@ -17,7 +17,7 @@ from overlay.search.text_vectors import of_question
 
 def nearest_documents(results: Sequence[SegmentResults], query: Query) -> list[Nearest]:
     """Of each segment the documents that the filters admit which are among those of all with the greatest cosines.
-    Where most of them are of one owner or domain, others are searched for, as among the candidates by words."""
+    Where most of them are of one source, others are searched for, as among the candidates by words."""
     near = _nearest(results, query, ())
     sources = _sources(results, near)
     floods = [] if query.owners or query.domains or query.group else flooding(sources)
@@ -36,7 +36,7 @@ def _nearest(results: Sequence[SegmentResults], query: Query, left_out: Sequence
     for result in results:
         a, admitted = result.segment.arrays, result.admitted
         if left_out:
-            admitted = admitted * ~(np.isin(a["owner"], left_out) | np.isin(a["domain"], left_out))
+            admitted = admitted * ~np.isin(a["source"], np.array(left_out, np.uint64))
         parts.append(nearest(result.segment.vectors, a["vector_inverse"], admitted, vector, NEAREST))
     if len(parts) == 1:
         return parts
@@ -56,12 +56,7 @@ def _union(left: Nearest, right: Nearest) -> Nearest:
     return Nearest(documents, np.concatenate((left.cosines, right.cosines))[first])
 
 
-def _sources(results: Sequence[SegmentResults], parts: Sequence[Nearest]) -> list[list[int]]:
-    columns = [
-        np.concatenate(
-            [result.segment.arrays[name][near.documents] for result, near in zip(results, parts, strict=True)]
-        )
-        for name in ("owner", "domain")
-    ]
-    sources: list[list[int]] = np.stack(columns, 1).tolist()
+def _sources(results: Sequence[SegmentResults], parts: Sequence[Nearest]) -> list[int]:
+    columns = [result.segment.arrays["source"][near.documents] for result, near in zip(results, parts, strict=True)]
+    sources: list[int] = np.concatenate(columns).tolist()
     return sources

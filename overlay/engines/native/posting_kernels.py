@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from overlay.search.ranker import FIELD_COUNT, SATURATION, SECTIONS, field_norm
+from overlay.search.ranker import FIELD_COUNT, SATURATION, SECTIONS, counted, field_norm
 from parsers.jit import kernel
 
 Ints = npt.NDArray[np.int64]
@@ -66,8 +66,9 @@ def term_postings(
             norm = field_norm(ends, document * SECTIONS, section % FIELD_COUNT)
             section_end = np.int64(ends[document * SECTIONS + section])
             for position in range(base + section_start, min(base + section_end, offsets[document + 1])):
-                if forward[position] < size:
-                    frequency[forward[position]] += norm
+                term = forward[position]
+                if term < size:
+                    frequency[term] = counted(frequency[term], norm, section, position - base - section_start)
             section_start = section_end
         for position in range(base, offsets[document + 1]):
             term = forward[position]

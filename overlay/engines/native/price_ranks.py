@@ -17,7 +17,6 @@ from overlay.engines.native.segment import Ints, Segment
 from overlay.search.prices import PackedOffer, offer_filter_of, price_position
 from overlay.search.query import Query
 from overlay.search.sorting import compares_per_day
-from parsers.cards.intervals import per_day
 from parsers.cards.money import amount_of_key, decimal_key
 from parsers.cards.offer_filter import worth, worth_per_day
 
@@ -52,7 +51,7 @@ def rank_of_price(segment: Segment, query: Query, price: tuple[str, str]) -> tup
     def position(number: int) -> tuple[str, str]:
         index = int(order[number])
         exact = _exact(segment, query, index, is_per_day=is_per_day)
-        currency = segment.currencies[segment.arrays["price_currency"][index]]
+        currency = segment.string("currencies", int(segment.arrays["price_currency"][index]))
         _, shown, key = price_position(query.price_currency or currency, decimal_key(exact or Decimal(0)), query)
         return shown, key
 
@@ -71,10 +70,14 @@ def _ranked(segment: Segment, query: Query, *, is_per_day: bool) -> Ints:
     ends = np.append(starts[1:], len(order))
     run = np.repeat(np.arange(len(starts)), ends - starts)
     ranks = np.full(len(value), NOWHERE, np.int64)
-    ranks[order] = starts[run]
-    members = ("price_amount", "price_currency", *(("price_interval",) if is_per_day else ()))
+    members = ("price_currency", *(("price_amount", "price_interval") if is_per_day else ()))
     is_mixed = np.logical_or.reduce([a[name][order] != a[name][order[starts[run]]] for name in members])
     mixed = np.unique(run[is_mixed])
+    amounts = np.where(np.isin(run, mixed), 0, a["price_amount"][order])  # of one currency, these are in their order
+    within = np.lexsort((amounts, run))
+    order, is_first = order[within], np.diff(amounts[within], prepend=-1) != 0
+    is_first[starts] = True
+    ranks[order] = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
     for start, end in zip(starts[mixed].tolist(), ends[mixed].tolist(), strict=True):
         exact = {index: _exact(segment, query, index, is_per_day=is_per_day) for index in order[start:end].tolist()}
         prices = sorted({price for price in exact.values() if price is not None})
@@ -88,11 +91,9 @@ def _approximate(segment: Segment, query: Query, *, is_per_day: bool) -> tuple[I
     """For each distinct price its group, within which values are compared (-1: not compared), and its value as a
     double. Where currencies are not compared, what is free is of group 0, else each currency is a group."""
     a = segment.arrays
-    rates = np.array([_rate(query, currency) for currency in segment.currencies], np.float64)
-    value = a["amount_double"][a["price_amount"]] * rates[a["price_currency"]]
+    value = a["amount_double"][a["price_amount"]] * _rates(segment, query)[a["price_currency"]]
     if is_per_day:
-        days = [per_day(Decimal(1), interval) for interval in segment.intervals]
-        value *= np.array([np.nan if day is None else float(day) for day in days], np.float64)[a["price_interval"]]
+        value *= segment.interval_days[a["price_interval"]]
     group = np.zeros(len(value), np.int64)
     if query.price_currency is None:
         is_free = a["price_amount"] == _free(segment)
@@ -105,11 +106,15 @@ def _free(segment: Segment) -> int:
     return int(position)
 
 
-def _rate(query: Query, currency: str) -> float:
-    if query.price_currency in (None, currency):
-        return 1.0
-    rate = query.rates.get(currency)
-    return float("nan") if rate is None else float(rate)
+def _rates(segment: Segment, query: Query) -> Floats:
+    """The rate of each currency, NaN without a quote; those that are quoted or asked for are looked up."""
+    currencies = len(segment.arrays["currencies_offsets"]) - 1
+    if query.price_currency is None:
+        return np.ones(currencies)
+    rates, quoted = np.full(currencies, np.nan), {**query.rates, query.price_currency: Decimal(1)}
+    numbers = segment.positions("currencies", list(quoted))
+    rates[numbers[numbers >= 0]] = np.array(list(map(float, quoted.values())))[numbers >= 0]
+    return rates
 
 
 def _starts(group: Ints, value: Floats) -> Ints:
@@ -122,9 +127,9 @@ def _exact(segment: Segment, query: Query, index: int, *, is_per_day: bool) -> D
     a = segment.arrays
     offer = PackedOffer(
         "",
-        segment.currencies[a["price_currency"][index]],
+        segment.string("currencies", int(a["price_currency"][index])),
         amount_of_key(segment.string("amounts", int(a["price_amount"][index]))),
-        segment.intervals[a["price_interval"][index]],
+        segment.string("intervals", int(a["price_interval"][index])),
         (),
     )
     return (worth_per_day if is_per_day else worth)(offer, offer_filter_of(query))

@@ -1,7 +1,7 @@
 """Results by relevance: the documents with bounds that reach the last requested rank are ranked by the whole formula,
 with those that are near in meaning.
 
-The first `CANDIDATES` are spread over owners and domains (`diversity`); the others follow by score.
+The first `CANDIDATES` are spread over sources (`diversity`); the others follow by score.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from overlay.search.diversity import diversified, flooding, spread
 from overlay.search.nearest import Nearest, cosines_of, fused
 from overlay.search.planner import CANDIDATES, QueryPlan
 from overlay.search.query import EngineHit, Query
-from overlay.search.ranker import Floats, PlanWords
+from overlay.search.ranker import EXACT_NAME, Floats, PlanWords
 from overlay.search.rerank import Bounded, Factors, Scored, factors_of_all, factors_of_best
 from overlay.search.text_vectors import of_question
 
@@ -115,16 +115,16 @@ def _window(
 def _bounded(
     results: Sequence[SegmentResults], newest: float, words: PlanWords, left_out: Sequence[int]
 ) -> list[Bounded]:
-    """The results with their bounds; those of the owners and domains `left_out` are not to be ranked, nor those that
-    cannot be among the first `CANDIDATES` of the others."""
-    proximity, sources = words.most_proximity(), np.array(left_out, np.uint32)
+    """The results with their bounds; those of the sources `left_out` are not to be ranked, nor those that cannot
+    be among the first `CANDIDATES` of the others."""
+    proximity, sources = words.most_proximity(), np.array(left_out, np.uint64)
     parts, most_least = [], 0.0
     for result in results:
         a, size = result.segment.arrays, len(result.documents)
         bounded, upper = np.empty(size, np.int64), np.empty(size, np.float64)
         least, count = kernels.bounds(
             result.documents, result.scratch.scores, result.scratch.held, result.segment.forwards, newest,
-            a["owner"], a["domain"], sources, words.numbered(result.numbers), proximity, CANDIDATES, bounded, upper,
+            a["source"], sources, words.numbered(result.numbers), proximity, CANDIDATES, bounded, upper,
         )  # fmt: skip
         parts.append((bounded[:count], upper[:count]))
         most_least = max(most_least, least)
@@ -177,11 +177,11 @@ class _Ranked:
         self._factors = _joined(factors)
         self._scores = self._factors.scores
         self._starts = [0, *accumulate(map(len, self.documents))]
-        self._sources = np.empty((len(self._scores), 2), np.uint32)
+        self._sources = np.empty(len(self._scores), np.uint64)
         self._id_ranks = np.empty(len(self._scores), np.uint64)
         for segment, documents, part in self._parts():
             a = segment.arrays
-            self._sources[part, 0], self._sources[part, 1] = a["owner"][documents], a["domain"][documents]
+            self._sources[part] = a["source"][documents]
             self._id_ranks[part] = a["id_rank"][documents]
 
     def _parts(self) -> list[tuple[Segment, Ints, slice]]:
@@ -226,7 +226,7 @@ class _Ranked:
         ]
 
     def head(self, order: Ints, *, is_flooded: bool) -> Ints:
-        """The first `CANDIDATES` of an order; where it is flooded, of which not most are of one owner or domain."""
+        """The first `CANDIDATES` of an order; where it is flooded, of which not most are of one source."""
         if is_flooded:
             order = order[spread(self.sources(order), CANDIDATES)]
         return order[:CANDIDATES]
@@ -251,14 +251,18 @@ class _Ranked:
 
     def order_by_meaning(self, indexes: Ints, cosines: Floats, share: float) -> Ints:
         """The order of documents when meaning has this share of the scores. A document without a word of the question
-        is left out where meaning adds nothing to it."""
+        is left out where meaning adds nothing to it. A name that is exactly the question has the greatest cosine,
+        so that no name that only repeats it precedes it."""
+        named = self._factors.exact_name[indexes] >= 1 + EXACT_NAME
+        compared = cosines[indexes]
+        compared[named & ~np.isnan(compared)] = np.nanmax(compared, initial=0.0)
         self._scores = self._scores.copy()
-        self._scores[indexes] = fused(self._scores[indexes], cosines[indexes], share)
+        self._scores[indexes] = fused(self._scores[indexes], compared, share)
         return self._sorted(indexes[self._scores[indexes] > 0])
 
-    def sources(self, indexes: Ints) -> list[list[int]]:
-        """The numbers of owner and domain."""
-        sources: list[list[int]] = self._sources[indexes].tolist()
+    def sources(self, indexes: Ints) -> list[int]:
+        """The numbers of their sources."""
+        sources: list[int] = self._sources[indexes].tolist()
         return sources
 
     def rows(self, indexes: Ints, tier: int) -> list[EngineHit]:

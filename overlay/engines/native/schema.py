@@ -40,8 +40,7 @@ LISTED = 1
 MEMBERS = (
     ArrayMember("flags", "u1"),
     ArrayMember("text_since", "f8"),
-    ArrayMember("owner", "u4"),
-    ArrayMember("domain", "u4"),
+    ArrayMember("source", "u8"),
     ArrayMember("newest", "u8"),
     ArrayMember("made", "u8"),
     ArrayMember("rated", "u8"),

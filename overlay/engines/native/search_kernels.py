@@ -12,6 +12,7 @@ from overlay.search.ranker import (
     FIELD_SHARE,
     FIELD_WEIGHT,
     MOST_STATIC,
+    NAME_WORDS,
     SATURATION,
     SECTIONS,
     Forwards,
@@ -178,9 +179,8 @@ def bounds(
     held: Bytes,
     forwards: Forwards,
     newest: float,
-    owners: Numbers,
-    domains: Numbers,
-    left_out: Numbers,
+    sources: Longs,
+    left_out: Longs,
     plan: PlanArrays,
     proximity: Floats,
     most: int,
@@ -188,17 +188,17 @@ def bounds(
     upper: Floats,
 ) -> tuple[float, int]:
     """Fill the upper bounds of the final scores of documents, and the documents in `bounded`: the words and the static
-    rank, and the most that proximity and exact name can add. Documents of owners and domains that are `left_out` are
-    missing, and those that are surely below the result. Where one of several words is held nothing can be added, and
-    the bound is the lower one: of equal documents only those of the lowest ids are ranked. `proximity` is the
-    highest by the number of groups held. Returns the `most`-th lower bound, of words and static
-    rank alone, 0 if there are fewer; and the number of documents with a bound."""
+    rank, and the most that proximity and exact name can add. Documents of sources that are `left_out` are missing, and
+    those that are surely below the result. Where one of several words is held nothing can be added, and the bound is
+    the lower one: of equal documents only those of the lowest ids are ranked. `proximity` is the highest by the number
+    of groups held. Returns the `most`-th lower bound, of words and static rank alone, 0 if there are fewer; and the
+    number of documents with a bound."""
     # a member of a tuple, or a call with arrays, takes 10 ns in a loop: references are counted
     flags, since, ends = forwards.flags, forwards.since, forwards.ends
     heap, leaves_out = np.zeros(most, np.float64), len(left_out) > 0
     for document in documents:
         if scores[document] * MOST_STATIC > heap[0]:
-            if leaves_out and _is_left_out(document, owners, domains, left_out):
+            if leaves_out and _is_left_out(sources[document], left_out):
                 continue
             push(heap, scores[document] * static_rank(flags[document], since[document], newest) * (1 - 1e-5))
     least, groups, bloom, count = heap[0], len(proximity) - 1, bloom_of(plan.numbers), 0
@@ -210,7 +210,9 @@ def bounds(
         if highest * MOST_STATIC < least:
             continue
         if is_whole:  # an alternative in the name adds at least its value times f / (f + SATURATION) of one occurrence
-            weight, inverse = 0.0, (FIELD_CONSTANT[0] + FIELD_SHARE[0] * ends[document * SECTIONS]) / FIELD_WEIGHT[0]
+            length = ends[document * SECTIONS]
+            of_name = FIELD_WEIGHT[0] if length <= NAME_WORDS else FIELD_WEIGHT[2]
+            weight, inverse = 0.0, (FIELD_CONSTANT[0] + FIELD_SHARE[0] * length) / of_name
             for index in range(len(sums)):
                 if sums[index] <= score * (1 + SATURATION * inverse):
                     weight = weights[index]
@@ -218,7 +220,7 @@ def bounds(
             if bound * (1 + EXACT_NAME * weight) * MOST_STATIC < least:
                 continue
         static = static_rank(flags[document], since[document], newest)
-        if highest * static < least or (leaves_out and _is_left_out(document, owners, domains, left_out)):
+        if highest * static < least or (leaves_out and _is_left_out(sources[document], left_out)):
             continue
         if is_whole and may_be_exact(forwards, document, bloom):
             bound = highest
@@ -229,10 +231,10 @@ def bounds(
 
 
 @compiled
-def _is_left_out(document: int, owners: Numbers, domains: Numbers, left_out: Numbers) -> bool:
-    """Whether a document is of an owner or a domain that is left out."""
-    for source in left_out:  # noqa: SIM110 - a generator is not compiled
-        if owners[document] == source or domains[document] == source:
+def _is_left_out(source: np.uint64, left_out: Longs) -> bool:
+    """Whether a source is left out."""
+    for other in left_out:  # noqa: SIM110 - a generator is not compiled
+        if source == other:
             return True
     return False
 
@@ -392,6 +394,31 @@ def total_groups(counted: Numbers, counts: Numbers, groups: Numbers, totals: Num
     return groups_with[:size]
 
 
+@kernel("numbers")
+def commonest_of_groups(
+    groups: Numbers, following: Numbers, few: Bytes, more: Numbers, numbers: npt.NDArray[np.int64]
+) -> None:
+    """The values of each group with the highest counts, which are above 0, in falling order, equal ones in theirs; -1
+    after the last. A group is a chain from its first value on, which leads onwards."""
+    most = numbers.shape[1]
+    for index in range(len(groups)):
+        size, before, value = 0, np.int64(-1), np.int64(groups[index])
+        while before < value < len(following):
+            count, position = np.int64(few[value]) + np.int64(more[value]), size
+            while position > 0:
+                other = numbers[index, position - 1]
+                if np.int64(few[other]) + np.int64(more[other]) >= count:
+                    break
+                if position < most:
+                    numbers[index, position] = other
+                position -= 1
+            if count > 0 and position < most:
+                numbers[index, position] = value
+                size = min(size + 1, most)
+            before, value = value, np.int64(following[value])
+        numbers[index, size:] = -1
+
+
 @kernel("totals", "is_joined")
 def join(hashes: Longs, totals: Longs, others: Longs, more: Longs, salt: np.uint64, is_joined: Bytes) -> int:
     """Add to each of `totals`, by its hash, the total in `more` of the same hash among `others`, and mark it there.
@@ -461,8 +488,9 @@ def meeting(
     mask: Bytes,
 ) -> int:
     """Mark the offers of documents that meet all filters: an accepted currency, the interval, a skill (each empty for
-    no filter), and an amount within the bounds of its currency. Other offers are marked 0; in `mask` also the documents
-    without a matching offer. Returns how many documents have one."""
+    no filter), and an amount from `low` until before `high`, which are those of its currency unless there is one for
+    all. Other offers are marked 0; in `mask` also the documents without a matching offer. Returns how many documents
+    have one."""
     total = 0  # calls for each offer would take longer than the loops
     for document in documents:
         is_own = False
@@ -472,7 +500,8 @@ def meeting(
         is_found = 0
         for offer in range(offers[document], offers[document + 1]):
             meets[offer] = 0
-            if amounts[offer] < low[currencies[offer]] or amounts[offer] > high[currencies[offer]]:
+            bound = currencies[offer] if len(low) > 1 else 0
+            if amounts[offer] < low[bound] or amounts[offer] >= high[bound]:
                 continue
             if len(of_intervals) and not of_intervals[intervals[offer]]:
                 continue

@@ -4,6 +4,7 @@ results."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from overlay.engines.native.search_kernels import reset
 from overlay.engines.native.tables import StringTable, find
 from overlay.search.facts import FACET_FIELDS
 from overlay.search.ranker import Forwards
+from parsers.cards.intervals import per_day
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -199,14 +201,11 @@ class Segment:
         return np.where(positions < 0, -1 - positions, positions)
 
     @cached_property
-    def currencies(self) -> list[str]:
-        """The currencies of offers."""
-        return [self.string("currencies", number) for number in range(len(self.arrays["currencies_offsets"]) - 1)]
-
-    @cached_property
-    def intervals(self) -> list[str]:
-        """The intervals of offers."""
-        return [self.string("intervals", number) for number in range(len(self.arrays["intervals_offsets"]) - 1)]
+    def interval_days(self) -> npt.NDArray[np.float64]:
+        """The price per day of one unit per interval, NaN for an interval without a length."""
+        intervals = self.strings("intervals", np.arange(len(self.arrays["intervals_offsets"]) - 1))
+        days = (per_day(Decimal(1), interval) for interval in intervals)
+        return np.array([np.nan if day is None else float(day) for day in days], np.float64)
 
 
 class NativeRecord(NamedTuple):

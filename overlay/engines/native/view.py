@@ -105,7 +105,9 @@ def _damage(folder: Path, manifest: Manifest, error: SegmentError | OSError) -> 
 def _opened(folder: Path, entry: SegmentEntry, same: Segment | None) -> Segment:
     """A segment, checked; `same` has the same arrays and other tombstones."""
     if same is not None and same.documents == entry.documents:
-        return Segment(entry, same.arrays, _live(folder, entry))
+        segment = Segment(entry, same.arrays, _live(folder, entry))
+        vars(segment).update({name: days for name, days in vars(same).items() if name == "interval_days"})
+        return segment
     path = manifests.segment_path(folder, entry.name)
     arrays = SegmentFile.open(path).arrays
     try:

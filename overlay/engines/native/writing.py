@@ -20,7 +20,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from overlay.engines import IndexPosition
+from overlay.engines import IndexContent, IndexPosition
 from overlay.engines.native import manifest as manifests
 from overlay.engines.native import segment_file
 from overlay.engines.native.builder import SegmentBuilder
@@ -75,6 +75,7 @@ def committed(
     registrations: Sequence[str] | None,
     documents: Iterable[Document],
     position: IndexPosition | None,
+    content: IndexContent,
     *,
     merging: Collection[str] = (),
     grouping: Grouping | None = None,
@@ -96,7 +97,7 @@ def committed(
         del builder  # it takes more memory than its arrays
         merged = _merged(folder, parts, merging, grouping)
         entries += [_stored(folder, part, is_history=is_history) for part in merged]
-    return _published(folder, view, Manifest(0, position, newest, tuple(entries), table_hash()))
+    return _published(folder, view, Manifest(0, position, newest, tuple(entries), table_hash(), content))
 
 
 def due(view: NativeView) -> tuple[Segment, ...]:

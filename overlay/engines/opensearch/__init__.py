@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from opensearchpy.exceptions import NotFoundError
-
-from overlay.engines import EngineError, IndexPosition, UnavailableError
+from overlay.engines import EARLIER, EngineError, IndexContent, IndexPosition
 from overlay.engines.opensearch import state as states
-from overlay.engines.opensearch.cluster import Json
+from overlay.engines.opensearch.cluster import Json, RemovedError
 from overlay.engines.opensearch.mapping import LAYOUT, record_of, source
 from overlay.engines.opensearch.searching import Searcher
 from overlay.engines.opensearch.state import OpenSearchCommitState, StoredState
@@ -51,6 +49,7 @@ class OpenSearchEngine:
 
     def __init__(self, version: ClusterVersion) -> None:
         self._cluster, self._index = version
+        self._writer = self._cluster.for_writing()
         self._term_counts = StoredTermCounts(self._cluster, self._index)
         self._writing = threading.Lock()
         self._me = uuid4().hex
@@ -60,16 +59,14 @@ class OpenSearchEngine:
     def _state(self) -> OpenSearchCommitState:
         return states.recent(self._cluster, self._index)
 
-    @contextmanager
-    def _available(self) -> Iterator[None]:
-        try:
-            yield
-        except NotFoundError as error:
-            raise UnavailableError(f"{self._cluster.shown}: the index was removed meanwhile") from error
-
     def position(self) -> IndexPosition | None:
         """How far this index has read."""
         return self._state().position
+
+    def content(self) -> IndexContent | None:
+        """What its documents were made by."""
+        state = self._state()
+        return state.content if state.commit else None
 
     def damage(self) -> str:
         """Nothing: its files are those of the cluster."""
@@ -80,8 +77,7 @@ class OpenSearchEngine:
         state = self._state()
         if not state.commit:
             return NO_MATCHES
-        with self._available():
-            return ranked(Searcher(self._cluster, self._index, state).search, query, plan, start, stop)
+        return ranked(Searcher(self._cluster, self._index, state).search, query, plan, start, stop)
 
     def complete(self, typed: Typed) -> Completed:
         """What completes a text."""
@@ -89,8 +85,7 @@ class OpenSearchEngine:
 
     def terms(self) -> TermDictionary:
         """The term dictionary."""
-        with self._available():
-            return self._term_counts.as_of(self._state())
+        return self._term_counts.as_of(self._state())
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
         """The stored item of a current listing."""
@@ -98,7 +93,7 @@ class OpenSearchEngine:
         body = {"query": every(*self._state().visible(), *facts), "_source": False, "stored_fields": ["record"]}
         try:
             hits = self._cluster.search(self._index, body)["hits"]["hits"]
-        except NotFoundError:
+        except RemovedError:
             return None
         return record_of(hits[0]).item if hits else None
 
@@ -108,27 +103,32 @@ class OpenSearchEngine:
     # -- writing
 
     def write(
-        self, registrations: Sequence[str] | None, documents: Iterable[Document], position: IndexPosition | None
+        self,
+        registrations: Sequence[str] | None,
+        documents: Iterable[Document],
+        position: IndexPosition | None,
+        content: IndexContent = EARLIER,
     ) -> None:
         """Replace documents. A failure leaves the previous commit."""
         with self._writing:
             before = self._begin()
             try:
                 state = self._written(before.state, registrations, documents, position)
-                self._cluster.refresh(self._index)
-                states.write(self._cluster, state, before)
+                state = replace(state, content=content)
+                self._writer.refresh(self._index)
+                states.write(self._writer, state, before)
             except BaseException:
                 with suppress(EngineError):
-                    states.write(self._cluster, before.state.released(), before)
+                    states.write(self._writer, before.state.released(), before)
                 raise
 
     def _begin(self) -> StoredState:
         """Take the lease and the next commit number. Raises BusyError."""
-        stored = states.read(self._cluster, self._index) or make_index(self._cluster, self._index)
-        taken = states.write(self._cluster, stored.state.taking(self._me, self._cluster.lease), stored)
+        stored = states.read(self._writer, self._index) or make_index(self._writer, self._index)
+        taken = states.write(self._writer, stored.state.taking(self._me, self._writer.lease), stored)
         if stored.state.taken > stored.state.commit:
             # makes the removal marks of an abandoned commit visible, so that they can be replaced
-            self._cluster.refresh(self._index)
+            self._writer.refresh(self._index)
         return taken
 
     def _written(
@@ -143,11 +143,11 @@ class OpenSearchEngine:
         if registrations is None:
             state = replace(state, floor=state.commit, base=state.taken)
         self._sweep(state)
-        self._cluster.bulk(self._index, self._removals(state, registrations or (), changes))
+        self._writer.bulk(self._index, self._removals(state, registrations or (), changes))
         sources = (source(document, state.taken, changes) for document in documents)
-        self._cluster.bulk(self._index, _indexed(state.taken, "listing", sources))
+        self._writer.bulk(self._index, _indexed(state.taken, "listing", sources))
         rows, state = self._term_counts.changed(state, changes)
-        self._cluster.bulk(self._index, _indexed(state.taken, "terms", rows))
+        self._writer.bulk(self._index, _indexed(state.taken, "terms", rows))
         seq, epoch = (None, "") if position is None else (position.seq, position.epoch)
         return replace(state, epoch=epoch, seq=seq, commit=state.taken, writer="", until=0.0)
 
@@ -173,7 +173,7 @@ class OpenSearchEngine:
             "sort": [{"added": "asc"}, {"id": "asc"}, {"newest": "asc"}, {"since": "asc"}],
             "size": _REGISTRATIONS,
         }
-        while hits := self._cluster.search(self._index, body)["hits"]["hits"]:
+        while hits := self._writer.search(self._index, body)["hits"]["hits"]:
             yield from hits
             body["search_after"] = hits[-1]["sort"]
 
@@ -190,12 +190,12 @@ class OpenSearchEngine:
         dead = {"bool": {"should": [*gone, {"terms": {"added": void}}], "must_not": {"terms": {"removed": void}}}}
         actions = [{"_op_type": "delete", "_id": hit["_id"]} for hit in self._some(dead)]
         actions += [_removed(hit, None) for hit in self._some({"terms": {"removed": void}})]
-        self._cluster.bulk(self._index, actions)
+        self._writer.bulk(self._index, actions)
         self._swept, self._sweepable = monotonic(), state.commit
 
     def _some(self, part: Json) -> list[Json]:
         body = {"query": part, "_source": False, "size": _AT_ONCE, "seq_no_primary_term": True}
-        hits: list[Json] = self._cluster.search(self._index, body)["hits"]["hits"]
+        hits: list[Json] = self._writer.search(self._index, body)["hits"]["hits"]
         return hits
 
 
@@ -218,6 +218,7 @@ def open_versions(location: str) -> ClusterVersions:
 
 def open_engine(version: ClusterVersion, *, make: bool, for_search: bool = True) -> OpenSearchEngine:  # noqa: ARG001
     """Open a version; with `make`, a new one where it is missing."""
-    if make and states.read(*version) is None:
-        make_index(*version)
+    cluster = version.cluster.for_writing()
+    if make and states.read(cluster, version.name) is None:
+        make_index(cluster, version.name)
     return OpenSearchEngine(version)

@@ -12,7 +12,8 @@ import logging
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -22,9 +23,14 @@ from opensearchpy.helpers import streaming_bulk
 
 from indexer.masking import masked
 from overlay.engines import BusyError, EngineError, UnavailableError, UnknownEngineError
+from overlay.engines.opensearch.cluster_watch import ClusterWatch
 
 TIMEOUT = 20
-"""Seconds that a request may take."""
+"""Seconds that a request of a writer may take."""
+READ_SECONDS = 4.0
+"""Seconds that a request of a reader may take, and another host then: a search over HTTP is given up after five."""
+PING_SECONDS = 2.0
+"""Seconds that a cluster may take to say its version, after a request of a reader got no answer."""
 RETRIES = 3
 """Retries of a request, on another host if there is one; all requests are idempotent or conditional."""
 BULK_BYTES = 4 << 20
@@ -42,6 +48,10 @@ class ConflictError(BusyError):
     """A conditional write failed: another process has written the document since it was read."""
 
 
+class RemovedError(UnavailableError):
+    """What a request names is missing: the index was never made, or was removed meanwhile."""
+
+
 class StoredValue(NamedTuple):
     """A document of our own, and what a conditional write names: its index, and its version as parameters."""
 
@@ -53,15 +63,18 @@ class StoredValue(NamedTuple):
 @dataclass(frozen=True, slots=True, eq=False)
 class Cluster:
     """A cluster, and the name of our index on it. `lease` is the time in seconds after which another writer may take
-    over from one that does not finish."""
+    over from one that does not finish. While `watch` sees that the cluster does not answer, requests raise
+    UnavailableError at once."""
 
     client: OpenSearch
+    writing_client: OpenSearch
     name: str
     shown: str
     shards: int
     replicas: int
     lease: float
     recent: dict[str, tuple[float, Any]] = field(default_factory=dict)  # states by index, see `state.recent`
+    watch: ClusterWatch | None = None
 
     @classmethod
     def connect(cls, location: str) -> Cluster:
@@ -75,8 +88,16 @@ class Cluster:
                 f"{shown!r} names no index: use opensearch:https://USER:PASSWORD@HOST:9200/NAME?shards=1&replicas=1 "
                 f"({masked(str(error))})"
             ) from None
-        cluster.check_version()
-        return cluster
+        cluster.for_writing().check_version()
+        return replace(cluster, watch=ClusterWatch(cluster.ping))
+
+    def for_writing(self) -> Cluster:
+        """The same for a writer, which waits longer for each request, and repeats it."""
+        return replace(self, client=self.writing_client, watch=None)
+
+    def ping(self) -> None:
+        """Raises UnavailableError where the cluster does not answer in PING_SECONDS."""
+        self.request("GET", "/", request_timeout=PING_SECONDS)
 
     def check_version(self) -> None:
         """Raises EngineError when it is not a supported version of OpenSearch."""
@@ -88,8 +109,10 @@ class Cluster:
             )
 
     def request(self, method: str, path: str, body: Any = None, **params: Any) -> Json:
-        """Make a request; the JSON object of the answer. Raises NotFoundError of the library, ConflictError,
-        UnavailableError, EngineError."""
+        """Make a request; the JSON object of the answer. Raises RemovedError, ConflictError, UnavailableError,
+        EngineError."""
+        if self.watch is not None and self.watch.is_away:
+            raise UnavailableError(f"{self.shown} has not answered since a request failed")
         with self._translated():
             answer = self.client.transport.perform_request(method, path, params=params or None, body=body)
         if not isinstance(answer, dict):
@@ -101,9 +124,11 @@ class Cluster:
         try:
             yield
         except library.ConnectionError as error:
+            if self.watch is not None:
+                self.watch.look()
             raise UnavailableError(f"{self.shown} does not answer: {masked(str(error.info))[:300]}") from error
-        except library.NotFoundError:
-            raise
+        except library.NotFoundError as error:
+            raise RemovedError(f"{self.shown}: the index was removed meanwhile") from error
         except library.TransportError as error:
             raise self.error(error.status_code, error.error, error.info) from error
         except library.SerializationError as error:
@@ -132,7 +157,7 @@ class Cluster:
         """A document of our own in an index or behind an alias; None when it is missing."""
         try:
             document = self.request("GET", f"/{index}/_doc/{name}")
-        except library.NotFoundError:
+        except RemovedError:
             return None
         condition = {"if_seq_no": document["_seq_no"], "if_primary_term": document["_primary_term"]}
         return StoredValue(document["_source"].get("state"), document["_index"], condition)
@@ -182,19 +207,21 @@ def _configured(location: str, shown: str) -> Cluster:
     user, _, hosts = parts.netloc.rpartition("@")
     if options["ca"]:
         ssl.create_default_context(cafile=options["ca"])  # raises an OSError that names an unreadable file
-    client = OpenSearch(
-        [_host(parts.scheme, host) for host in hosts.split(",")],
+    addresses = [_host(parts.scheme, host) for host in hosts.split(",")]
+    connect = partial(
+        OpenSearch,
+        addresses,
         http_auth=tuple(map(unquote, user.partition(":")[::2])) if user else None,
         connection_class=Urllib3HttpConnection,
         verify_certs=True,
         ca_certs=options["ca"] or None,
-        timeout=TIMEOUT,
-        max_retries=RETRIES,
-        retry_on_timeout=True,
         retry_on_status=(502, 503, 504),
         pool_maxsize=32,
     )
-    return Cluster(client, name, shown, _number(options, "shards", 1), _number(options, "replicas", 0), lease)
+    reading = connect(timeout=READ_SECONDS, max_retries=min(RETRIES, 1), retry_on_timeout=len(addresses) > 1)
+    writing = connect(timeout=TIMEOUT, max_retries=RETRIES, retry_on_timeout=True)
+    shards, replicas = _number(options, "shards", 1), _number(options, "replicas", 0)
+    return Cluster(reading, writing, name, shown, shards, replicas, lease)
 
 
 def _host(scheme: str, location: str) -> Json:

@@ -21,7 +21,7 @@ from parsers.cards.money import decimal_key
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-LAYOUT = "a2b11"
+LAYOUT = "a2b12"
 
 _TEXT: Json = {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}
 _TERM: Json = {"type": "keyword", "doc_values": False}

@@ -30,6 +30,9 @@ Key = tuple[Any, ...]
 
 _SHARD_VALUES = 20_000
 _MOST_BUCKETS = 65_000  # of an answer: OpenSearch refuses more than 65,535
+_MOST_COMPARED, _MOST_WALKED = 256, 64
+"""Currencies of prices, those of most offers: that bounds are translated to, each a clause of the 1,024 that OpenSearch
+allows, or that an order without rates goes through, a search each. Strangers name any number of others."""
 _FIRST_STEP, _MOST_STEP = 64, 1_000
 _LAST = "\U0010ffff"
 """Sorts after every id."""
@@ -154,19 +157,18 @@ class Searcher:
 
     def _anchors(self, query: Query) -> list[str]:
         """The currencies of the compared offers, in the order of results."""
-        used = self._used()
-        if query.price_currency is not None:
-            used = [currency for currency in used if currency == query.price_currency or currency in query.rates]
-        return used
+        return self._used(None if query.price_currency is None else [query.price_currency, *query.rates])
 
     def _in_use(self, query: Query) -> translation.InUse:
-        used = frozenset(self._used()) if query.rates and asks_price(query) else frozenset[str]()
+        used = frozenset(self._used(list(query.rates)) if query.rates and asks_price(query) else ())
         return used.__contains__
 
-    def _used(self) -> list[str]:
-        """The currencies of all offers."""
-        values = {"terms": {"field": "offers.currency", "size": _SHARD_VALUES}}
-        aggs = {"offers": {"nested": {"path": "offers"}, "aggs": {"currencies": values}}}
+    def _used(self, quoted: Sequence[str] | None) -> list[str]:
+        """The most frequent currencies of all offers, of those that are quoted."""
+        size = _MOST_WALKED if quoted is None else _MOST_COMPARED
+        values: Json = {"field": "offers.currency", "size": size, "shard_size": _SHARD_VALUES}
+        values |= {} if quoted is None else {"include": list(quoted)}
+        aggs = {"offers": {"nested": {"path": "offers"}, "aggs": {"currencies": {"terms": values}}}}
         body = {"query": every(*self.state.visible()), "size": 0, "aggs": aggs}
         return sorted(bucket["key"] for bucket in self._search(body)["aggregations"]["offers"]["currencies"]["buckets"])
 

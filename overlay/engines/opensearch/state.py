@@ -13,7 +13,7 @@ from math import inf
 from time import monotonic, time
 from typing import Any, NamedTuple
 
-from overlay.engines import BusyError, EngineError, IndexPosition, UnavailableError
+from overlay.engines import EARLIER, BusyError, EngineError, IndexContent, IndexPosition, UnavailableError
 from overlay.engines.opensearch.cluster import Cluster, StoredValue
 
 RECENT_SECONDS = 0.05
@@ -26,7 +26,8 @@ _MOST_VOID = 1_000
 class OpenSearchCommitState:
     """`commit` is the newest commit; what commits up to `floor` added is deleted. `base` is the commit that wrote the
     counts of all `words`, and `changed` the number of rows of changes since. `taken` is the newest number taken, by
-    `writer`, which has the lease until `until` (seconds since 1970). `void` are numbers taken and not committed."""
+    `writer`, which has the lease until `until` (seconds since 1970). `void` are numbers taken and not committed.
+    `content` is what the documents were made by."""
 
     epoch: str = ""
     seq: int | None = None
@@ -39,6 +40,7 @@ class OpenSearchCommitState:
     writer: str = ""
     until: float = 0.0
     void: tuple[int, ...] = ()
+    content: IndexContent = EARLIER
 
     @property
     def position(self) -> IndexPosition | None:
@@ -83,8 +85,13 @@ def read(cluster: Cluster, index: str) -> StoredState | None:
     if document is None:
         return None
     try:
-        state = OpenSearchCommitState(**document.value | {"void": tuple(document.value["void"])})
-    except (KeyError, TypeError) as error:
+        items, projection, systems = document.value.get("content", EARLIER)
+        read_fields = {
+            "void": tuple(document.value["void"]),
+            "content": IndexContent(items, projection, tuple(systems)),
+        }
+        state = OpenSearchCommitState(**document.value | read_fields)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise EngineError(f"{cluster.shown} holds an index {index} of another program: choose another name") from error
     return _remembered(cluster, state, document)
 

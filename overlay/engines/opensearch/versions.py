@@ -5,17 +5,15 @@ The process that rebuilds holds a lease, a document of the live version, which a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep, time
 from typing import NamedTuple
 from uuid import uuid4
 
-from opensearchpy.exceptions import NotFoundError
-
 from overlay.engines import BusyError, EngineError, Progress
 from overlay.engines.opensearch import state as states
-from overlay.engines.opensearch.cluster import Cluster, Json, StoredValue
+from overlay.engines.opensearch.cluster import Cluster, Json, RemovedError, StoredValue
 from overlay.engines.opensearch.mapping import LAYOUT, MAPPINGS
 
 SEARCHING_SECONDS = 2.0
@@ -33,6 +31,18 @@ class ClusterVersion(NamedTuple):
 
 def make_index(cluster: Cluster, index: str) -> states.StoredState:
     """Create a missing index; the first one becomes live. Raises EngineError when it is of another program."""
+    while not _create(cluster, index) and not _has_layout(cluster, index):
+        # a write to an index that was removed makes another one, without our mapping
+        with suppress(RemovedError):
+            cluster.request("DELETE", f"/{index}")
+    if index == _first(cluster) and states.read(cluster, _alias(cluster)) is None:
+        actions = [{"add": {"index": index, "alias": _alias(cluster)}}]
+        cluster.request("POST", "/_aliases", {"actions": actions})
+    return states.create(cluster, index)
+
+
+def _create(cluster: Cluster, index: str) -> bool:
+    """Create an index; False where it exists."""
     settings = {
         "number_of_shards": cluster.shards,
         "number_of_replicas": cluster.replicas,
@@ -40,14 +50,28 @@ def make_index(cluster: Cluster, index: str) -> states.StoredState:
         "max_result_window": 2**31 - 1,  # pages at any depth; a request sorts no more than there are documents
     }
     body: Json = {"mappings": MAPPINGS, "settings": settings}
-    if index == f"{_alias(cluster)}.first":
+    if index == _first(cluster):
         body["aliases"] = {_alias(cluster): {}}
     try:
         cluster.request("PUT", f"/{index}", body)
     except EngineError as error:
         if "resource_already_exists" not in str(error):
             raise
-    return states.create(cluster, index)
+        return False
+    return True
+
+
+def _has_layout(cluster: Cluster, index: str) -> bool:
+    """Whether an index has the mapping of this layout; True of one that is missing."""
+    try:
+        (held,) = cluster.request("GET", f"/{index}/_mapping").values()
+    except RemovedError:
+        return True
+    return bool(held["mappings"].get("_meta", {}).get("layout") == LAYOUT)
+
+
+def _first(cluster: Cluster) -> str:
+    return f"{_alias(cluster)}.first"
 
 
 def _alias(cluster: Cluster) -> str:
@@ -59,18 +83,26 @@ class ClusterVersions:
 
     def __init__(self, location: str) -> None:
         self._cluster = Cluster.connect(location)
+        self._writer = self._cluster.for_writing()
         self._alias = _alias(self._cluster)
         self._me = uuid4().hex
 
     def live(self) -> ClusterVersion:
         """The live version; it may not exist yet."""
-        stored = states.read(self._cluster, self._alias)
-        return ClusterVersion(self._cluster, stored.document.index_name if stored else f"{self._alias}.first")
+        return self._live(self._cluster)
+
+    def _live(self, cluster: Cluster) -> ClusterVersion:
+        stored = states.read(cluster, self._alias)
+        return ClusterVersion(self._cluster, stored.document.index_name if stored else _first(cluster))
+
+    def watch(self, version: ClusterVersion) -> Callable[[], bool]:  # noqa: ARG002
+        """It has no files here; an index that was removed has no position."""
+        return lambda: True
 
     @contextmanager
     def writing(self, version: ClusterVersion) -> Iterator[None]:
         """Check that `version` is live; its lease excludes other writers. Raises BusyError when it is not."""
-        if self.live() != version:
+        if self._live(self._writer) != version:
             raise BusyError("the index was replaced meanwhile; read its position again")
         yield
 
@@ -80,10 +112,8 @@ class ClusterVersions:
         until = monotonic() + max(_WAIT_SECONDS, 2 * self._cluster.lease)
         while True:
             try:
-                stored = states.read(self._cluster, self._alias)
-                held = stored and states.write(
-                    self._cluster, stored.state.taking(self._me, self._cluster.lease), stored
-                )
+                stored = states.read(self._writer, self._alias)
+                held = stored and states.write(self._writer, stored.state.taking(self._me, self._writer.lease), stored)
                 break
             except BusyError:
                 if monotonic() > until:
@@ -94,7 +124,7 @@ class ClusterVersions:
         finally:
             if held is not None:
                 with suppress(EngineError):
-                    states.write(self._cluster, held.state.released(), held)
+                    states.write(self._writer, held.state.released(), held)
 
     @contextmanager
     def rebuilding(self) -> Iterator[ClusterVersion]:
@@ -120,12 +150,12 @@ class ClusterVersions:
 
     def promote(self, version: ClusterVersion) -> None:
         """Make a version live. Only while `promoting`."""
-        former = self.live().name
+        former = self._live(self._writer).name
         actions = [
             {"remove": {"index": former, "alias": self._alias, "must_exist": False}},
             {"add": {"index": version.name, "alias": self._alias}},
         ]
-        self._cluster.request("POST", "/_aliases", {"actions": actions})
+        self._writer.request("POST", "/_aliases", {"actions": actions})
         self._hold(0, 0)
 
     def cleanup(self) -> None:
@@ -139,23 +169,26 @@ class ClusterVersions:
 
     def _hold(self, done: int, of: int) -> None:
         """Take or renew the lease. Raises BusyError while another process holds it."""
-        held = self._cluster.get(self._alias, "rebuild")
+        held = self._writer.get(self._alias, "rebuild")
         if held and held.value["by"] != self._me and held.value["until"] > time():
             raise BusyError(f"another process rebuilds the index {self._cluster.shown}")
+        if held is None and states.read(self._writer, self._alias) is None:
+            make_index(self._writer, _first(self._writer))
         lease = {"by": self._me, "until": time() + _LEASE_SECONDS, "done": done, "of": of}
-        self._cluster.put("rebuild", lease, held or StoredValue(None, self.live().name, {"op_type": "create"}))
+        new = StoredValue(None, self._alias, {"op_type": "create", "require_alias": "true"})
+        self._writer.put("rebuild", lease, held or new)
 
     def _drop(self) -> None:
-        with suppress(NotFoundError):
-            self._cluster.request("DELETE", f"/{self._alias}/_doc/rebuild")
+        with suppress(RemovedError):
+            self._writer.request("DELETE", f"/{self._alias}/_doc/rebuild")
 
     def _sweep(self) -> None:
         """Remove all versions but the live one, after running searches of the former one have ended."""
-        live = self.live().name
-        indexes = self._cluster.request("GET", f"/{self._alias}.*", expand_wildcards="all")
+        live = self._live(self._writer).name
+        indexes = self._writer.request("GET", f"/{self._alias}.*", expand_wildcards="all")
         others = sorted(indexes.keys() - {live})
         if others:
             sleep(SEARCHING_SECONDS)
         for name in others:
-            with suppress(NotFoundError):
-                self._cluster.request("DELETE", f"/{name}")
+            with suppress(RemovedError):
+                self._writer.request("DELETE", f"/{name}")

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from overlay.engines import EngineError, IndexPosition
+from overlay.engines import EARLIER, EngineError, IndexContent, IndexPosition
 from overlay.engines.index_versions import IndexVersions
 from overlay.engines.whoosh.library import CLEAR, WhooshFiles, few_segments
 from overlay.engines.whoosh.searching import search
@@ -29,7 +29,7 @@ from overlay.search.term_dictionary import TermDictionary
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-LAYOUT = "whoosh-18"
+LAYOUT = "whoosh-19"
 SLOW = True
 
 _ATTEMPTS = 5
@@ -75,6 +75,11 @@ class WhooshEngine:
         with self._reading:
             return self._current().position
 
+    def content(self) -> IndexContent | None:
+        """What its documents were made by."""
+        with self._reading:
+            return self._current().content
+
     def damage(self) -> str:
         """Nothing: an index that cannot be read has no position."""
         return ""
@@ -103,7 +108,11 @@ class WhooshEngine:
         """Nothing to release: files are open only while they are read or written."""
 
     def write(
-        self, registrations: Sequence[str] | None, documents: Iterable[Document], position: IndexPosition | None
+        self,
+        registrations: Sequence[str] | None,
+        documents: Iterable[Document],
+        position: IndexPosition | None,
+        content: IndexContent = EARLIER,
     ) -> None:
         """Replace documents."""
         with self._writing, self._files.writing() as writer:
@@ -120,7 +129,7 @@ class WhooshEngine:
                 terms = {name: analysed.field_terms(field) for field, name in enumerate(FIELDS)}
                 writer.add_document(row=stored(document, analysed), **terms)
             if position is not None:
-                writer.add_document(cursor=tuple(position))
+                writer.add_document(cursor=(*position, tuple(content)))
             writer.commit(mergetype=CLEAR if registrations is None else few_segments)
 
 

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overlay.engines import IndexPosition
+from overlay.engines import EARLIER, IndexContent, IndexPosition
 from overlay.engines.whoosh.library import TermNotFound, WhooshFiles
 from overlay.search.facts import facets, facts, heights
 from overlay.search.forward import FIELDS, Analysed
@@ -52,25 +52,34 @@ def stored(document: Document, analysed: Analysed) -> tuple[Any, ...]:
     )
 
 
-def _loaded(fields: dict[str, Any]) -> WhooshRow | IndexPosition:
-    """A stored document: a row, or the position of the commit."""
+class WhooshCommit(NamedTuple):
+    """How far a commit has read, and what its documents were made by."""
+
+    position: IndexPosition
+    content: IndexContent = EARLIER
+
+
+def _loaded(fields: dict[str, Any]) -> WhooshRow | WhooshCommit:
+    """A stored document: a row, or the commit."""
     if "cursor" in fields:
-        return IndexPosition(*fields["cursor"])
+        epoch, seq, *content = fields["cursor"]
+        return WhooshCommit(IndexPosition(epoch, seq), *(IndexContent(*part) for part in content))
     registration, record, *others = fields["row"]
     return WhooshRow(registration, IndexRecord(record), *others)
 
 
 class WhooshView:
-    """`rows` are the documents by number, for `position_number` the position; numbers are valid in this view only. A
-    new one is empty. `frequencies` caches `_frequencies`. Not thread-safe."""
+    """`rows` are the documents by number, for `position_number` the commit; numbers are valid in this view only. A new
+    one is empty. `frequencies` caches `_frequencies`. Not thread-safe."""
 
     def __init__(self, generation: int = -1) -> None:
         self.generation, self.position_number = generation, -1
         self.position: IndexPosition | None = None
+        self.content: IndexContent | None = None
         self.rows: dict[int, WhooshRow] = {}
         self._readers: list[tuple[int, Any]] = []  # the number of the first document, the reader
         self._files: dict[str, bytes] = {}
-        self._documents: dict[str, list[WhooshRow | IndexPosition]] = {}
+        self._documents: dict[str, list[WhooshRow | WhooshCommit]] = {}
         self.frequencies = lru_cache(_MAX_TERMS)(self._frequencies)
 
     @classmethod
@@ -92,7 +101,7 @@ class WhooshView:
                 if isinstance(document, WhooshRow):
                     view.rows[base + number] = document
                 else:
-                    view.position, view.position_number = document, base + number
+                    (view.position, view.content), view.position_number = document, base + number
             base += len(documents)
         return view
 

@@ -159,7 +159,7 @@ API = SystemApi(
         Route(
             "/a2a", json_rpc, "A2aResponse", tag="a2a", method="POST", body="A2aRequest",
             headers=(parameter("A2A-Version", "The client's version, 1.0, 0.3 or 0.1."),),
-            error_response=error_response,
+            error_response=error_response, slash=True,
         ),
     ),
     schemas={

@@ -59,7 +59,7 @@ def error_response(request: web.Request, problem: ProblemError, request_id: str)
     members = {
         "code": error.code,
         "message": problem.detail,
-        "data": [{"@type": f"{_TYPE}ErrorInfo", **info}, *details],
+        "data": [{"@type": f"{_TYPE}ErrorInfo", **info}, *details, *filter(None, [problem.members])],
     }
     status = 200 if isinstance(problem, A2aError | BadRequestError) else problem.status
     return json_answer({"jsonrpc": "2.0", "id": request.get(RPC_ID), "error": members}, status=status)

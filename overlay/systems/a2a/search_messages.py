@@ -18,6 +18,7 @@ from overlay.api.protocol_requests import FoundPage, find
 from overlay.api.values import json_texts
 from overlay.systems.a2a import a2a_errors as errors
 from overlay.systems.a2a.a2a_errors import A2aError
+from overlay.text.rating_words import rating_words
 from overlay.text.safe_text import on_one_line, visible
 
 TEXT, DATA = "text/plain", "application/json"
@@ -173,13 +174,17 @@ def _text(page: FoundPage) -> str:
         count = f"No listings{words} by words; by meaning"
     elif not page.hits.matched:
         count += ", none of them with all of these words"
-    lines = [f"{number}. {_line(item)}" for number, item in enumerate(page.items[:_NAMED], page.search.position + 1)]
+    lines = [
+        f"{number}. {listing_line(item)}" for number, item in enumerate(page.items[:_NAMED], page.search.position + 1)
+    ]
     return "\n".join((f"{count}:" if lines else f"{count}, none of them on this page.", *lines))
 
 
-def _line(item: dict[str, Any]) -> str:
+def listing_line(item: dict[str, Any]) -> str:
+    """A listing in a line of text for people and models."""
     summary = f" - {on_one_line(visible(item['summary']))}" if item.get("summary") else ""
     kind = f"{item['type']}, near in meaning" if "byMeaning" in item else item["type"]
+    kind += f", {rating_words(item['rating'])}" if item.get("rating") else ""
     return f"{on_one_line(visible(item['name']), _LONGEST_NAME)} ({kind}){summary} [{item['id'][:_LONGEST_ID]}]"
 
 

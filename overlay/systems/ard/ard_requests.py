@@ -8,6 +8,7 @@ from binascii import Error as Base64Error
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from indexer.model import LATEST_TIME
 from overlay.api import values
 from overlay.api.parameters import MAX_LIMIT
 from overlay.api.problems import BadRequestError, Fault, bad_request
@@ -155,7 +156,7 @@ def expression(text: str, publisher: str, chains: Mapping[str, str]) -> Constrai
 def _moment(value: str, *, later: bool) -> str:
     """The first second that is later than a time, or not earlier. Raises BadRequestError."""
     try:
-        return timestamp(values.moment(value) + later) or ""
+        return timestamp(min(values.moment(value) + later, LATEST_TIME))
     except values.ValueRefusedError as error:
         raise bad_request(error.code, f"filter: {error}", "filter") from None
 

@@ -111,7 +111,7 @@ class DelegatedAccess:
 
         nonce = None if proof is None else NonceUse(f"dct:{access.holder}", proof.nonce, proof.expires_at)
         try:
-            self.records.charge(_budgets(access), nonce, self.now() // _NANOSECONDS)
+            self.records.charge(_budgets(access), nonce)
         except SpentBudgetError as error:
             limit = error.budget.limit
             raise TokenDeniedError("budget_exceeded", "the budget is spent", limit=limit, spent=limit) from None

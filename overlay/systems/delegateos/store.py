@@ -16,6 +16,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Connection,
+    Engine,
     Index,
     String,
     Text,
@@ -28,7 +29,7 @@ from sqlalchemy import (
 
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
-from indexer.store.nonces import use_nonce
+from indexer.store.nonces import CLOCK_SECONDS, DatabaseClock, database_time, use_nonce
 from indexer.store.queries import Queries, count, insert_new, row_of, trim_expired, upsert
 from indexer.store.schema import columns_of, keys, original_table, required
 
@@ -116,20 +117,26 @@ dct_delegations = original_table(
 
 
 class DelegationRecords(Queries):
-    """The tables in a database. Every method raises StoreError when the database refuses."""
+    """The tables in a database, and the clock that ends budgets and nonces. Every method raises StoreError when the
+    database refuses."""
+
+    def __init__(self, engine: Engine, clock: DatabaseClock = database_time) -> None:
+        super().__init__(engine)
+        self._clock = clock
 
     # -- budgets
 
-    def charge(self, budgets: Sequence[BlockBudget], nonce: NonceUse | None, now: int) -> None:
-        """Charge a unit to every block of a token, and use up the nonce: all or nothing. Raises SpentBudgetError,
-        UsedNonceError."""
+    def charge(self, budgets: Sequence[BlockBudget], nonce: NonceUse | None) -> None:
+        """Charge a unit to every block of a token, and use up the nonce: all or nothing. What ended long ago by the
+        clock of the database counts as spent, as it may be deleted. Raises SpentBudgetError, UsedNonceError."""
         with writing(self._engine) as connection:
-            if nonce is not None and not use_nonce(connection, nonce.scope, nonce.nonce, now, nonce.expires_at):
+            before = self._clock(connection) - CLOCK_SECONDS
+            if nonce is not None and not use_nonce(connection, nonce.scope, nonce.nonce, nonce.expires_at, before):
                 raise UsedNonceError
             for budget in budgets:  # from the root, so that two tokens lock what they share in one order
-                if not _charge_block(connection, budget):
+                if budget.expires_at < before or not _charge_block(connection, budget):
                     raise SpentBudgetError(budget)
-            trim_expired(connection, token_spend, now)
+            trim_expired(connection, token_spend, before)
 
     def spent(self, revocation_id: str) -> int:
         """The units charged to a block."""

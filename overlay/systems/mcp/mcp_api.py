@@ -94,7 +94,7 @@ async def post(request: web.Request) -> web.Response:
     except ParseError as error:
         refusal = {"code": _PARSE_ERROR, "message": f"the body cannot be read: {error}"}
         return json_answer({"jsonrpc": "2.0", "id": None, "error": refusal}, status=400)
-    return await _respond(request, message, document)
+    return await _respond(request, message, document, {"accept": JSON})  # of what clients accept, some say events only
 
 
 async def post_message(request: web.Request) -> web.Response:
@@ -132,9 +132,7 @@ async def _document(request: web.Request) -> bytes:
     return document
 
 
-async def _respond(
-    request: web.Request, message: Any, document: bytes, headers: Mapping[str, str] | None = None
-) -> web.Response:
+async def _respond(request: web.Request, message: Any, document: bytes, headers: Mapping[str, str]) -> web.Response:
     from overlay.systems.mcp.asgi_bridge import respond
 
     verifier = request.app.get(VERIFIER)
@@ -145,7 +143,7 @@ async def _respond(
         taken = await verifier.take_token(request, message, document, ON_LISTING)
     if isinstance(taken, web.Response):
         return taken
-    return await respond(await asyncio.shield(request.app[_ASGI_APP]), request, taken, headers or {})
+    return await respond(await asyncio.shield(request.app[_ASGI_APP]), request, taken, headers)
 
 
 async def _run(app: web.Application) -> AsyncIterator[None]:
@@ -193,7 +191,7 @@ async def _serve(version: str, ready: asyncio.Future[AsgiApp], ended: asyncio.Ev
 def error_response(_request: web.Request, problem: ProblemError, request_id: str) -> web.Response:
     """A JSON-RPC error without the id of a request, as none was read."""
     code = -32000 if problem.status == 429 else -32600 if problem.status < 500 else -32603
-    error = {"code": code, "message": problem.detail, "data": {"requestId": request_id}}
+    error = {"code": code, "message": problem.detail, "data": {"requestId": request_id} | problem.members}
     return json_answer({"jsonrpc": "2.0", "id": None, "error": error}, status=problem.status)
 
 
@@ -202,7 +200,7 @@ API = SystemApi(
     routes=(
         Route(
             "/mcp", post, "McpMessage", tag="MCP", method="POST", body="McpMessage",
-            headers=_HEADERS, empty=(202,), errors=(404, 406), error_response=error_response,
+            headers=_HEADERS, empty=(202,), errors=(404,), error_response=error_response, slash=True,
         ),
         Route(
             "/mcp/message", post_message, "McpMessage", tag="MCP", method="POST",

@@ -22,7 +22,8 @@ SECONDS_FOUND, SECONDS_MISSING = 300, 60
 def agent(base: str, item: dict[str, Any], relay: str) -> dict[str, Any]:
     """A row of `agents`. `identity` is what supports `motebit_id` and `public_key`: `verified` (the host of the listing
     serves the identity file), `claimed` (its card has `x-motebit`), `refused` (its MCP endpoint failed the handshake,
-    which `handshake` explains) or `none` (both are null)."""
+    which `handshake` explains), `key-changed` (its host serves another key, which `key_change` names) or `none` (both
+    are null)."""
     identity = item.get("motebit")
     row: dict[str, Any] = {
         "motebit_id": identity["id"] if identity else None,
@@ -39,6 +40,8 @@ def agent(base: str, item: dict[str, Any], relay: str) -> dict[str, Any]:
     }
     if identity and "handshake" in identity:
         row["handshake"] = identity["handshake"]
+    if identity and "reason" in identity:
+        row["key_change"] = {name: identity[name] for name in ("pinned", "served", "since")}
     return row | ({"source_relay": relay} if relay else {})
 
 
@@ -62,8 +65,10 @@ def registered(agent: RelayAgent, relay: str) -> dict[str, Any]:
 
 
 def level(item: dict[str, Any]) -> str:
-    """`verified`, `claimed`, `refused` or `none`."""
+    """`verified`, `claimed`, `refused`, `key-changed` or `none`."""
     identity = item.get("motebit")
+    if identity and "reason" in identity:
+        return str(identity["reason"])
     if identity and identity.get("handshake", {}).get("state") == "refused":
         return "refused"
     return "none" if not identity else "verified" if identity["verified"] else "claimed"
@@ -92,7 +97,10 @@ def resolution(base: str, motebit_id: str, rows: Sequence[dict[str, Any]], relay
         "resolved_via": via,
         "cached": False,
         "ttl": SECONDS_FOUND,
-    } | {name: rows[0][name] for name in ("capabilities", "public_key", "endpoint_url", "identity", "listing")}
+    } | {name: rows[0][name] for name in _RESOLVED if name in rows[0]}
+
+
+_RESOLVED = ("capabilities", "public_key", "endpoint_url", "identity", "key_change", "listing")
 
 
 def _proof_order(item: dict[str, Any]) -> int:

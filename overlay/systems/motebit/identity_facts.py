@@ -1,18 +1,19 @@
-"""The Motebit identity of an item, from hosts and cards: the identity, the terms by which it is discovered, and a
-warning where a card states another identity than its host has published.
+"""The Motebit identity of an item, from hosts and cards: the identity, the terms by which it is discovered, and
+warnings where a card states another identity than its host has published, and where the host serves another key.
 
 A listing has the identity that its host publishes, or the one that its card states. Once the host has published an
-identity, a statement of another identity or key does not count.
+identity, a statement of another identity or key does not count. Where the host serves another key than the pinned one,
+without a succession that the pinned one signed, both are shown, and neither is verified.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from indexer.store import Store
 from indexer.store.motebit_endpoints import EndpointCheck
-from indexer.store.motebit_hosts import HostIdentity
+from indexer.store.motebit_hosts import KEY_CHANGED, HostIdentity
 from overlay.answers.items import EndpointHandshake, MotebitIdentity
 from overlay.listings.listing import Listing
 from overlay.listings.system_facts import FactSource
@@ -39,9 +40,11 @@ def _read(store: Store, hosts: Mapping[str, str]) -> dict[str, StoredIdentity]:
 
 
 def _contradicts_host(listing: Listing, stored: StoredIdentity | None) -> bool:
-    """Whether a card states another identity or key than its host has published."""
+    """Whether a card states another identity or key than its host has published, or serves now."""
     statement, published = _statement(listing), _published(listing, stored)
     if statement is None or published is None:
+        return False
+    if published.served_key and statement.public_key == published.served_key:
         return False
     is_same = is_same_identity(statement.motebit_id, published.motebit_id)
     return not is_same or statement.public_key != published.public_key
@@ -69,7 +72,8 @@ def _identity(listing: Listing, stored: StoredIdentity | None) -> MotebitIdentit
     if _contradicts_host(listing, stored):
         return None
     skills = [skill.id for skill in listing.card.skills]
-    if published is not None and published.valid:
+    change = _key_change(published)
+    if published is not None and (published.valid or change):
         more = skills if listing.is_confirmed_by_domain else []
         identity, key = published.motebit_id, published.public_key
         endpoint, capabilities = published.endpoint or listing.card.url, [*published.capabilities, *more]
@@ -83,8 +87,16 @@ def _identity(listing: Listing, stored: StoredIdentity | None) -> MotebitIdentit
     return MotebitIdentity(
         id=identity, public_key=key, did=(statement.did or None) if statement else None, endpoint=endpoint,
         verified=published is not None and published.valid and not is_refused,
-        capabilities=tuple(dict.fromkeys(capabilities)), handshake=handshake,
+        capabilities=tuple(dict.fromkeys(capabilities)), handshake=handshake, **change,
     )  # fmt: skip
+
+
+def _key_change(published: HostIdentity | None) -> dict[str, Any]:
+    """The members of an identity whose host serves another key; none for others."""
+    if published is None or not published.served_key:
+        return {}
+    since = timestamp(published.changed_at // 1_000)
+    return {"reason": KEY_CHANGED, "pinned": published.public_key, "served": published.served_key, "since": since}
 
 
 def _handshake(stored: StoredIdentity | None, endpoint: str, key: str) -> EndpointHandshake | None:
@@ -114,6 +126,8 @@ def _terms(listing: Listing, stored: StoredIdentity | None) -> Iterator[str]:
 def _warnings(listing: Listing, stored: StoredIdentity | None) -> Iterator[Reason]:
     if _contradicts_host(listing, stored):
         yield Reason("motebit-claim", "its host has published another one", "/x-motebit")
+    if change := _key_change(_published(listing, stored)):
+        yield Reason(KEY_CHANGED, change["since"])
 
 
 FACTS = FactSource(

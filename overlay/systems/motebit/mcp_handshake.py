@@ -1,5 +1,6 @@
 """The handshake with the MCP endpoint of a Motebit agent: `initialize`, `tools/list`, and `tools/call` of
-`motebit_identity`, over streamable HTTP. An endpoint is refused after any failure."""
+`motebit_identity`, over streamable HTTP. An endpoint is refused after any failure; on another port than 443 it is
+unchecked as long as no server is reached there."""
 
 from __future__ import annotations
 
@@ -10,8 +11,10 @@ from typing import Any
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.http_fetcher import HttpFetcher, Visit, open_admit
 from indexer.fetcher.limits import PRODUCT
-from indexer.fetcher.reasons import FetchError
+from indexer.fetcher.ports import is_endpoint_port, is_https_port
+from indexer.fetcher.reasons import OFF_PORT, PORT_LIMIT, FetchError
 from indexer.fetcher.schedule import Priority
+from indexer.fetcher.target import target
 from indexer.store import Writer, visits
 from indexer.store.checks import CheckKind
 from indexer.store.motebit_endpoints import EndpointKey, HandshakeOutcome
@@ -27,6 +30,8 @@ MAX_EVENTS = 256
 
 SECONDS = 60.0
 """For a whole handshake."""
+
+_NO_ADDRESS = frozenset(("fetch-resolve", "fetch-resolve-slow", "fetch-address"))
 
 
 class McpHandshakes:
@@ -44,16 +49,25 @@ class McpHandshakes:
 
     async def fail(self, name: str, reason: str, now: int) -> int:
         """Store that a handshake failed. Raises StoreError."""
-        return await self._store(EndpointKey.parse(name), HandshakeOutcome(None, reason), now)
+        key = EndpointKey.parse(name)
+        is_unreached = reason in OFF_PORT or (reason in _NO_ADDRESS and _has_other_port(key.endpoint))
+        return await self._store(key, HandshakeOutcome(None, reason, is_unreached, reason == PORT_LIMIT), now)
 
     async def _store(self, key: EndpointKey, outcome: HandshakeOutcome, now: int) -> int:
         return await asyncio.to_thread(visits.record_handshake, self._writer, key, outcome, now)
 
 
+def _has_other_port(endpoint: str) -> bool:
+    try:
+        return not is_https_port(target(endpoint, is_permitted=is_endpoint_port).port)
+    except FetchError:
+        return False
+
+
 async def handshake(fetcher: HttpFetcher, key: EndpointKey, admit: Admit = open_admit) -> HandshakeOutcome:
     """The manifest of an endpoint where it names the key, else the reason. Raises FetchError."""
     try:
-        async with asyncio.timeout(SECONDS), fetcher.visit(admit) as visit:
+        async with asyncio.timeout(SECONDS), fetcher.visit(admit, is_endpoint=True) as visit:
             await visit.check_opt_out(key.endpoint)  # a stranger's card may name any URL
             session = McpSession(visit, key.endpoint)
             manifest, result = await session.introduce()

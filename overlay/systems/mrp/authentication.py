@@ -76,12 +76,12 @@ def _take_unsigned(request: web.Request, envelope: Envelope) -> None:
 
 async def _signer(request: web.Request, message: dict[str, Any]) -> MessageSigner:
     """The signer of a message that is verified and new. Raises MrpError, DocumentError."""
-    signer, now = await key_of(request, message), time.time_ns()
-    rules = EnvelopeRules(keys={signer.key_id: signer.key}, now=now)
+    signer = await key_of(request, message)
+    rules = EnvelopeRules(keys={signer.key_id: signer.key}, now=time.time_ns())
     verdict = await to_thread(verify_envelope, message, rules)
     if verdict.error:
         raise DocumentError(verdict.error, verdict.detail)
-    if not await to_thread(_is_new, _registry(request), signer.host, message, now // _SECOND):
+    if not await to_thread(_is_new, _registry(request), signer.host, message):
         raise MrpError(AUTH, "the nonce or the msg_id was used before: sign the message again")
     return signer
 
@@ -116,9 +116,9 @@ def _registry(request: web.Request) -> MrpRegistry:
     return registry
 
 
-def _is_new(registry: MrpRegistry, host: str, message: dict[str, Any], now: int) -> bool:
+def _is_new(registry: MrpRegistry, host: str, message: dict[str, Any]) -> bool:
     """Use the nonce and the id of a message, until it is refused for its age."""
     latest = (instant(message["timestamp"]) or 0) // _SECOND + WINDOW_MS // 1_000
     expires = min((instant(message["expires_at"]) or 0) // _SECOND, latest) + 1
     nonces, scope = registry.nonces(), f"mrp:{host}"
-    return all(nonces.use(scope, f"{name}:{message[name]}", now, expires) for name in ("nonce", "msg_id"))
+    return all(nonces.use(scope, f"{name}:{message[name]}", expires) for name in ("nonce", "msg_id"))

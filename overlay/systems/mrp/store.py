@@ -13,13 +13,13 @@ from indexer.store import checks
 from indexer.store.checks import GRACE, HOUR, CheckKind
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
-from indexer.store.queries import Queries, Row, count, upsert
+from indexer.store.queries import Queries, Row, count, full_network, upsert
 from indexer.store.schema import BYTEWISE, keys, original_table, required
 from parsers.claims.mrp.provider_manifest import ProviderManifest
 
 CHALLENGE_DURATION = 24 * HOUR
 OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
-"""Challenges that may be open at once."""
+"""Challenges that may be open at once: of one client (`client_networks`), and in all."""
 
 PER_DOMAIN, IN_ALL = 64, 10_000
 """Providers that are listed at once: of a registrable domain, as hosts below it cost its owner nothing, and in all."""
@@ -78,8 +78,8 @@ class MrpProviders(Queries):
         with writing(self._engine, AdvisoryLock.MRP_PROVIDERS) as connection:
             connection.execute(delete(table).where(table.c.expires_at <= now))
             connection.execute(delete(table).where(*of_client))
-            if count(connection, table, table.c.client == challenge.client) >= OPEN_PER_CLIENT:
-                raise TooManyProvidersError(f"{OPEN_PER_CLIENT} challenges of yours are open")
+            if full := full_network(connection, table.c.client, challenge.client, OPEN_PER_CLIENT):
+                raise TooManyProvidersError(f"{OPEN_PER_CLIENT * full.factor} challenges of {full.title} are open")
             if count(connection, table) >= OPEN_IN_ALL:
                 raise TooManyProvidersError(f"{OPEN_IN_ALL:,} challenges are open")
             connection.execute(insert(table), [challenge._asdict()])

@@ -77,10 +77,9 @@ class PaymentSources:
     nodes: Mapping[str, Broadcaster] = field(default_factory=dict)
     exchange: ExchangeRates = field(default_factory=ExchangeRates)
 
-    def rate(self, currency: str, into: str) -> Decimal | None:
-        """Units of `into` for one of `currency`, by the preferred table that quotes both."""
-        table = self.exchange.quoting(into, currency)
-        return table.rate(currency, into) if table else None
+    def rate(self, currency: str, into: str) -> Decimal:
+        """Units of `into` for one of `currency`. Raises PaymentRefusedError with the reason where no rate counts."""
+        return self.exchange.rate_to_pay(currency, into)
 
     def terms(self, offers: Sequence[Offer], skill: str | None, state: str | None) -> PaymentTerms:
         """What claims for these offers are verified against."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from asyncio import Lock, gather, to_thread
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,13 +22,12 @@ from indexer.errors import SourceError, SourceUnavailableError
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.payments.carriers import A2A_METHODS, PaidCall, read_call
 from overlay.systems.payments.checking import PaymentSources, currency_of, offers_in
-from overlay.systems.payments.gate_answers import GateAnswer, StreamDelivery, payment_required, unavailable
+from overlay.systems.payments.gate_answers import GateAnswer, StreamDelivery, accepts, payment_required, unavailable
 from overlay.systems.payments.paid_work import PaidWork, Work, WorkError
-from overlay.systems.payments.refunds import chain_name
 from overlay.systems.payments.settlement import WORK_SECONDS, Settlement
 from overlay.systems.payments.store import PaymentStore
-from overlay.systems.payments.store_records import TaskState
-from parsers.cards.offers import Offer
+from overlay.systems.payments.store_records import PaidInterval, TaskState
+from parsers.cards.offers import Offer, price_lists
 from parsers.claims.amount_due import PaymentRefusedError
 from parsers.claims.payment import UtxoChain
 
@@ -39,16 +39,18 @@ REOPEN_SECONDS = 10.0
 
 
 class PaymentGate:
-    """`card` is an agent card, a price list or a single price (JSON); `payment_store` stores the payments of this card,
-    `broadcasters` are nodes of the chains that they are made on. `free` are skills, tools and methods that are free; no
-    others are. Work may take `work_seconds`. Call `maintain` every few seconds, in one process or several. Raises
-    ValueError for a card without a price, and UnreadableOfferError for one with a price that cannot be read."""
+    """`card` is an agent card, a price list or a single price (JSON). `payment_store` stores its payments, and those of
+    any number of other cards: prices with the same id are told apart by `name`, by default that of the card.
+    `broadcasters` are nodes of the chains that payments are made on. `free` are skills, tools and methods that are
+    free; no others are. Work may take `work_seconds`. Call `maintain` every few seconds, in one process or several.
+    Raises ValueError for a card without a price, and UnreadableOfferError for one with a price that cannot be read."""
 
     def __init__(
         self,
         card: Any,
         payment_store: PaymentStore,
         *broadcasters: Broadcaster,
+        name: str = "",
         exchange: ExchangeRates | None = None,
         free: Collection[str] = (),
         work_seconds: int = WORK_SECONDS,
@@ -57,11 +59,14 @@ class PaymentGate:
         self.offers: tuple[Offer, ...] = offers_in(card, sold=True)
         if not self.offers:
             raise ValueError("the card has no price that can be read: all calls would be free")
+        named = card.get("name") if isinstance(card, dict) and any(price_lists(card, "")) else None
+        self._card = name or (named if isinstance(named, str) else "")
         self._store, self._clock, self._free, self._work_seconds = payment_store, clock, frozenset(free), work_seconds
         self._exchange = exchange or ExchangeRates()
         self._nodes: dict[UtxoChain, Broadcaster] = {}
         self._unopened, self._opening, self._opened_at = list(broadcasters), Lock(), float("-inf")
         self._by_chain: dict[str, Broadcaster] = {}
+        self._accepted: tuple[object, Sequence[dict[str, Any]]] = None, ()
         self._settlement = Settlement(payment_store, self._by_chain, self.offers, clock)
 
     async def _open(self, currency: str = "") -> PaymentSources:
@@ -72,14 +77,17 @@ class PaymentGate:
                 if self._clock() >= self._opened_at + REOPEN_SECONDS or not self._nodes:
                     self._opened_at = self._clock()
                     await gather(*map(self._identify, tuple(self._unopened)))
-        sources = PaymentSources(
+        sources = self._sources()
+        if self._unopened and (not self._nodes or (currency and currency not in sources.chains)):
+            raise SourceUnavailableError("the chain's node does not answer, so no payment can be checked")
+        return sources
+
+    def _sources(self) -> PaymentSources:
+        return PaymentSources(
             chains={chain.coin.upper(): chain for chain in self._nodes},
             nodes={chain.coin.upper(): node for chain, node in self._nodes.items()},
             exchange=self._exchange,
         )
-        if self._unopened and (not self._nodes or (currency and currency not in sources.chains)):
-            raise SourceUnavailableError("the chain's node does not answer, so no payment can be checked")
-        return sources
 
     async def _identify(self, node: Broadcaster) -> None:
         try:
@@ -88,7 +96,7 @@ class PaymentGate:
             return
         self._unopened.remove(node)
         self._nodes.setdefault(chain, node)
-        self._by_chain.setdefault(chain_name(chain), node)
+        self._by_chain.setdefault(chain.name, node)
 
     async def maintain(self) -> None:
         """Read newer exchange rates, finish what crashed, watch what was sent, and fail what is overdue. Raises
@@ -123,8 +131,8 @@ class PaymentGate:
             return await work()
         named = call.skill if skill is None else skill
         offers = self.offers if skill == "" else self._offers_for(named)
-        if not offers and named is None and call.claim is not None and call.method in A2A_METHODS:
-            offers = self.offers  # the claim names the price
+        if named is None and (call.claim is not None or call.subscription) and call.method in A2A_METHODS:
+            offers = self.offers  # the claim or the paid interval names the price
         if not offers:
             skills = sorted({skill for offer in self.offers for skill in offer.skill_ids or ()})[:16]
             detail = f"name the price by the configId of a claim, or the skill: {', '.join(map(ascii, skills))}"
@@ -139,8 +147,10 @@ class PaymentGate:
         """The answer of `work` to a call that is paid for by one of the offers (by default all of the card), or has a
         subscription; else 402, and 503 where this cannot be decided now. `work` queries `delivery` before it sends a
         part of its answer. Raises what `work` raises, with the payment given back, and StoreError."""
-        offers = self.offers if offers is None else offers
-        if call.claim is None and call.subscription and await to_thread(self.is_subscribed, call, offers):
+        offers, delivery = self.offers if offers is None else offers, delivery or StreamDelivery()
+        interval = await to_thread(self.paid_interval, call, offers) if call.claim is None else None
+        if interval is not None:
+            delivery.config = interval.config
             return await work()
         try:
             sources = await self._open(currency_of(call.claim))
@@ -155,18 +165,32 @@ class PaymentGate:
                 call,
                 work,
                 self._work_seconds,
-                delivery or StreamDelivery(),
+                delivery,
+                self._card,
             )
             return await paid.run()
         except WorkError as failed:
             raise failed.error from None
 
-    def is_subscribed(self, call: PaidCall, offers: Sequence[Offer] | None = None) -> bool:
-        """Whether the subscription that a call names pays for it. Raises StoreError."""
+    def paid_interval(self, call: PaidCall, offers: Sequence[Offer] | None = None) -> PaidInterval | None:
+        """The subscription that a call names, where it pays for the call. Raises StoreError."""
         paid = self._store.paid_interval(call.subscription) if call.subscription else None
         if paid is None or paid.paid_until <= self._clock():
-            return False
-        return any(offer.id == paid.config for offer in (self.offers if offers is None else offers))
+            return None
+        offers = self.offers if offers is None else offers
+        return paid if any(paid.is_for(self._card, offer.id) for offer in offers) else None
+
+    async def accepted(self) -> Sequence[dict[str, Any]]:
+        """What pays for a call, on the chains of the nodes that have answered, for clients that have not tried to pay.
+        As anybody may ask, the amounts are computed once for each state of the exchange rates, and a node that did not
+        answer is not waited for again within REOPEN_SECONDS."""
+        if not self._nodes and not self._opening.locked() and self._clock() >= self._opened_at + REOPEN_SECONDS:
+            with suppress(SourceError):
+                await self._open()
+        stamp = len(self._nodes), self._exchange.stamp()
+        if self._accepted[0] != stamp:
+            self._accepted = stamp, list(accepts(self.offers, self._sources(), TaskState.PENDING, ""))
+        return self._accepted[1]
 
     async def refuse(self, call: PaidCall, error: PaymentRefusedError) -> GateAnswer:
         """The 402 for a call that cannot be read, or has an ambiguous price."""

@@ -20,6 +20,7 @@ from overlay.text.compact_json import encode
 from overlay.text.event_data import event_data
 from parsers.cards.money import plain
 from parsers.cards.offers import Offer
+from parsers.cards.payees import reaches
 from parsers.claims.amount_due import PaymentRefusedError, due, satoshis
 from parsers.claims.payment import STAGES_IN, UtxoChain
 
@@ -88,9 +89,7 @@ def payment_required(
     **members: Any,
 ) -> GateAnswer:
     """The 402 for a call without a valid payment; `members` are added to it."""
-    requirements = list(accepts(offers, sources, state, call.url))
-    required = {"x402Version": X402_VERSION, "error": error.name, "accepts": requirements}
-    required |= {"resource": {"url": call.url}} if call.url else {}
+    required, headers = requirements(call.url, list(accepts(offers, sources, state, call.url)), error.name)
     data = required | {
         "code": error.code,
         "reason": error.reason,
@@ -98,9 +97,16 @@ def payment_required(
         "state": state.value,
         **members,
     }
+    return _answer(call, 402, error.code, error.name, data, tuple(headers.items()))
+
+
+def requirements(url: str, accepted: Sequence[Any], error: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """What pays for a resource as x402 clients read it: members of JSON, and the header with the same, where it fits
+    into one."""
+    required: dict[str, Any] = {"x402Version": X402_VERSION, "error": error, "accepts": accepted}
+    required |= {"resource": {"url": url}} if url else {}
     encoded = base64.b64encode(json.dumps(required).encode()).decode()
-    headers = ((REQUIRED_HEADER, encoded),) if len(encoded) <= MAX_HEADER_BYTES else ()
-    return _answer(call, 402, error.code, error.name, data, headers)
+    return required, {REQUIRED_HEADER: encoded} if len(encoded) <= MAX_HEADER_BYTES else {}
 
 
 def unavailable(call: PaidCall, detail: str, **members: Any) -> GateAnswer:
@@ -127,13 +133,14 @@ def _answer(
 
 
 def accepts(offers: Sequence[Offer], sources: PaymentSources, state: TaskState, url: str) -> Iterator[dict[str, Any]]:
-    """What pays for a call: each offer in each of its currencies with a chain and a rate, at the stages of the task's
-    state."""
+    """What pays for a call: each offer in each of its currencies with a chain, a rate and an address of that chain, at
+    the stages of the task's state."""
     for offer in offers:
         stages = [stage for stage in STAGES_IN.get(state, ()) if stage == "full" or offer.deposit_pct is not None]
         for currency in offer.accepted:
             chain = sources.chains.get(currency)
-            for stage in stages if chain is not None else ():
+            is_payable = chain is not None and reaches(offer.address, currency, chain.network)
+            for stage in stages if is_payable else ():
                 try:
                     amount = due(offer, stage, currency, sources.rate(offer.currency, currency))
                 except PaymentRefusedError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from pathlib import Path
@@ -17,13 +18,17 @@ from overlay.api.systems import Parts, Services
 from overlay.jobs import PeriodicJob, Role
 from overlay.systems.payments.checking import UnreadableOfferError, offers_in
 from overlay.systems.payments.gate import PaymentGate
+from overlay.systems.payments.store import PaymentStore
 from parsers.cards import strict_json
+from parsers.cards.payees import reaches
 from parsers.errors import CardError
 
 if TYPE_CHECKING:
     from indexer.store import Store
     from overlay.pricing.exchange_rates import ExchangeRates
 
+
+log = logging.getLogger(__name__)
 
 MAINTENANCE_SECONDS = 10.0
 """Seconds between two looks at the payments."""
@@ -32,19 +37,18 @@ GATE: web.AppKey[PaymentGate] = web.AppKey("payment gate", PaymentGate)
 
 
 class OwnPayments:
-    """`nodes` are by ticker; `prices` as JSON, empty without a file of them, and `gate` None then. Raises
-    SettingsError, SourceError for a wrong URL of a node, StoreError."""
+    """`nodes` are by ticker; `prices` as JSON, empty without a file of them, and `gate` None then. `payment_store` is
+    in the registry's database. Raises SettingsError, SourceError for a wrong URL of a node, StoreError."""
 
     def __init__(self, settings: Settings, store: Store, exchange: ExchangeRates) -> None:
         self.nodes: dict[str, PaymentNode] = nodes_of(settings.sources())
         self.prices: list[Any] = []
         self.gate: PaymentGate | None = None
+        self.payment_store = PaymentStore(store.primary)
         if settings.prices:
-            self._open(Path(settings.prices), store, exchange)
+            self._open(Path(settings.prices), exchange)
 
-    def _open(self, file: Path, store: Store, exchange: ExchangeRates) -> None:
-        from overlay.systems.payments.store import PaymentStore
-
+    def _open(self, file: Path, exchange: ExchangeRates) -> None:
         try:
             body = file.read_bytes()
             exact = strict_json.loads(body)[0]
@@ -62,9 +66,14 @@ class OwnPayments:
             )
         if not self.nodes:
             raise SettingsError("prices needs a node among the chains, which checks and sends payments")
+        for offer in offers:
+            if not any(ticker in self.nodes and reaches(offer.address, ticker) for ticker in offer.accepted):
+                log.warning(
+                    "nobody can pay the price %s in %s: no node here has a chain of its address", offer.id, file
+                )
         shown = json.loads(body, parse_float=_number)
         self.prices = shown if isinstance(shown, list) else [shown]
-        self.gate = PaymentGate(exact, PaymentStore(store.primary), *self.nodes.values(), exchange=exchange)
+        self.gate = PaymentGate(exact, self.payment_store, *self.nodes.values(), name="A2B_PRICES", exchange=exchange)
 
 
 def _number(text: str) -> float | str:
@@ -78,7 +87,10 @@ def bring(parts: Parts) -> Services:
     own_payments = OwnPayments(parts.settings, parts.store, parts.exchange)
     gate = own_payments.gate
     offers = () if gate is None else gate.offers
-    services: Services = {PAYMENTS: Payments(nodes=own_payments.nodes, prices=own_payments.prices, offers=offers)}
+    payments = Payments(
+        nodes=own_payments.nodes, prices=own_payments.prices, offers=offers, reservations=own_payments.payment_store
+    )
+    services: Services = {PAYMENTS: payments}
     return services if gate is None else {**services, GATE: gate}
 
 

@@ -12,11 +12,12 @@ from aiohttp import hdrs, web
 from overlay.answers.schema_parts import ref
 from overlay.api.answers import body
 from overlay.api.base_url import request_url
-from overlay.api.request_context import RequestContext
+from overlay.api.request_context import RequestContext, Requirements
 from overlay.api.routes import JSON, STREAM, Route
 from overlay.systems.payments.aiohttp_gate import response_of, withheld_answer
 from overlay.systems.payments.carriers import MEMBER, PAYMENT_HEADER, SUBSCRIPTION_HEADER, PaidCall, read_call
-from overlay.systems.payments.gate_answers import GateAnswer
+from overlay.systems.payments.gate import PaymentGate
+from overlay.systems.payments.gate_answers import GateAnswer, requirements
 from overlay.systems.payments.own_payments import GATE
 from parsers.claims.amount_due import PaymentRefusedError
 
@@ -28,11 +29,11 @@ _JSON_RPC = ("/a2a", "/mcp")
 
 async def paid_beyond_limit(
     context: RequestContext, request: web.Request, answer: Callable[[], Awaitable[web.StreamResponse]]
-) -> web.Response | None:
+) -> web.Response | Requirements | None:
     """The response to a request beyond its limit that carries a claim or names a subscription, in a header or in a call
-    of A2A or MCP; None where it has neither, or too many were tried. A payment of several times the price gives the
-    client's bucket as many requests back, at most until it is full. A stream is not a whole answer that could be
-    withheld: 402 after its limit. Raises ProblemError, StoreError."""
+    of A2A or MCP; what pays for it where it has neither, or too many were tried; None where nothing does. A payment of
+    several times the price gives the client's bucket as many requests back, at most until it is full. A stream is not a
+    whole answer that could be withheld: 402 after its limit. Raises ProblemError, StoreError."""
     routed, gate = context.routed(request), request.app.get(GATE)
     if gate is None or routed.limit is None or not routed.timed:
         return None
@@ -44,12 +45,13 @@ async def paid_beyond_limit(
         call = await _call(request)
     except PaymentRefusedError as error:
         is_attempt = context.take_attempt(request)
-        return response_of(await gate.refuse(PaidCall(url=request_url(request)), error)) if is_attempt else None
+        refused = PaidCall(url=request_url(request))
+        return response_of(await gate.refuse(refused, error)) if is_attempt else await _required(gate, request)
     if call is None:
-        return None
-    is_subscribed = call.claim is None and await to_thread(gate.is_subscribed, call)
-    if not is_subscribed and not context.take_attempt(request):
-        return None
+        return await _required(gate, request)
+    interval = await to_thread(gate.paid_interval, call) if call.claim is None else None
+    if interval is None and not context.take_attempt(request):
+        return await _required(gate, request)
     paid = await gate.handle(call, work)
     if paid.payment is not None and paid.payment.needed:
         # this request is the first that was paid for
@@ -58,10 +60,20 @@ async def paid_beyond_limit(
     return response_of(paid)
 
 
+async def _required(gate: PaymentGate, request: web.Request) -> Requirements | None:
+    """What pays for a request; None where nothing does now."""
+    url = request_url(request)
+    accepted = [requirement | {"resource": url} for requirement in await gate.accepted()]
+    if not accepted:
+        return None
+    required, headers = requirements(url, accepted, "PaymentMissing")
+    return Requirements({name: value for name, value in required.items() if name != "error"}, headers)
+
+
 async def _call(request: web.Request) -> PaidCall | None:
     """The call with a claim or subscription in a request. Raises PaymentRefusedError, ProblemError."""
     document = b""
-    if request.path in _JSON_RPC and request.method == hdrs.METH_POST:
+    if request.path.removesuffix("/") in _JSON_RPC and request.method == hdrs.METH_POST:
         document = await body(request, MAX_CALL_BYTES)
     in_header = PAYMENT_HEADER in request.headers or SUBSCRIPTION_HEADER in request.headers
     if not in_header and MEMBER.encode() not in document:
@@ -78,10 +90,16 @@ def describe(route: Route, operation: dict[str, Any]) -> None:
     if route.limit is None or STREAM in route.media:
         return
     answers = operation["responses"]
-    description = "The requirements of x402, as base64 of JSON."
+    required = {
+        "PAYMENT-REQUIRED": {
+            "description": "The requirements of x402, as base64 of JSON.",
+            "schema": {"type": "string"},
+        }
+    }
+    answers["429"]["headers"] |= required
     answers[str(HTTPStatus.PAYMENT_REQUIRED.value)] = {
         "description": "Beyond the limit, and the claim in A2B-Payment does not pay.",
         **_DOCUMENTED,
-        "headers": {"PAYMENT-REQUIRED": {"description": description, "schema": {"type": "string"}}},
+        "headers": required,
     }
     answers["503"]["content"] = _DOCUMENTED["content"] | answers["503"]["content"]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from asyncio import CancelledError, shield, to_thread
+from asyncio import CancelledError, shield, sleep, to_thread
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 from typing import Any, cast
 
 from indexer.chains.node.payment_node import Broadcaster
 from indexer.errors import SourceError
+from overlay.listings.item_json import offer_json
 from overlay.systems.payments.carriers import SUBSCRIPTION_HEADER, TASK_HEADER, PaidCall
 from overlay.systems.payments.checking import PaymentSources, check_inputs, currency_of
 from overlay.systems.payments.gate_answers import (
@@ -25,11 +27,12 @@ from overlay.systems.payments.gate_answers import (
     too_large,
     unavailable,
 )
-from overlay.systems.payments.refunds import chain_name
-from overlay.systems.payments.settlement import GRACE_SECONDS, NotAcceptedError, Settlement
+from overlay.systems.payments.settlement import GRACE_SECONDS, SENT_BY_OTHERS, NotAcceptedError, Settlement
 from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import (
+    COUNTED,
     GIVEN_BACK,
+    ClaimedTransactionError,
     DuplicatePaymentError,
     PaidTask,
     PaymentState,
@@ -43,6 +46,9 @@ from parsers.claims.amount_due import PaymentRefusedError
 from parsers.claims.payment import Payment, read_claim, transaction_of, verify
 
 log = logging.getLogger(__name__)
+
+WAIT_SECONDS, POLL_SECONDS = 10.0, 0.25
+"""How long a call waits for the end of another one with the same claim and task, and how often it looks."""
 
 Work = Callable[[], Awaitable[GateAnswer]]
 """Does what was called for."""
@@ -69,32 +75,69 @@ class PaidWork:
         work: Work,
         work_seconds: int,
         delivery: StreamDelivery,
+        card: str,
     ) -> None:
-        self._store, self._sources, self._settlement = payment_store, sources, settlement
-        self._offers, self._call, self._work, self._work_seconds = offers, call, work, work_seconds
+        self._store, self._sources, self._settlement, self._card = payment_store, sources, settlement, card
+        self._sold = self._offers = offers
+        self._call, self._work, self._work_seconds = call, work, work_seconds
         self._state, self._delivery = TaskState.PENDING, delivery
         self._id = call.task or call.a2a_task
+        self._began_at, self._has_reserved = monotonic(), False
 
     async def run(self) -> GateAnswer:
         """The answer."""
-        call = self._call
         try:
-            task = await to_thread(self._named)
-            if task is not None and task.state is not TaskState.FAILED:
-                self._state = task.state
-            stored = await to_thread(self._stored)
+            task, stored, paid = await self._read_ended()
             if stored is not None:
-                return await self._again(await to_thread(self._paid_by, stored, task), stored)
-            return await self._take(await self._verified(task), task)
+                return await self._again(paid, stored)
+            if task is not None and self._is_late(task):
+                raise await to_thread(self._failure, task)
+            return await self._taken(task)
         except PaymentRefusedError as error:
             return self._refused(error)
         except (DuplicatePaymentError, TaskStateError) as error:
             return self._refused(PaymentRefusedError("PaymentInvalid", "duplicate", str(error)))
         except NotAcceptedError as error:
-            return self._refused(PaymentRefusedError("PaymentInvalid", "not-accepted", str(error)))
+            return self._refused(PaymentRefusedError("PaymentInvalid", error.reason, str(error)))
         except SourceError:
             detail = "the chain's node does not answer: repeat the call with the same claim and task later"
-            return unavailable(call, detail, taskId=self._id)
+            return unavailable(self._call, detail, taskId=self._id)
+
+    async def _taken(self, task: PaidTask | None) -> GateAnswer:
+        """The answer to a call with a new claim. Where the same claim came for the same task at the same time, the
+        other call does the work, and its answer is that of both."""
+        try:
+            return await self._take(await self._verified(task), task)
+        except (PaymentRefusedError, DuplicatePaymentError, TaskStateError) as error:
+            _, stored, paid = await to_thread(self._read)
+            is_given_back = stored is None and isinstance(error, ClaimedTransactionError)
+            if self._has_reserved or not (is_given_back or _is_of(stored, paid)):
+                raise
+        _, stored, paid = await self._read_ended()
+        if stored is None:  # the work of the other call failed
+            return unavailable(self._call, "the payment was given back: repeat the call", taskId=self._id)
+        return await self._again(paid, stored)
+
+    async def _read_ended(self) -> tuple[PaidTask | None, StoredPayment | None, PaidTask | None]:
+        """`_read` when no other call with the same claim works for the same task any more, at the latest WAIT_SECONDS
+        after the call began."""
+        while True:
+            task, stored, paid = await to_thread(self._read)
+            is_running = _is_of(stored, paid) and paid is not None and paid.state is TaskState.RUNNING
+            if not is_running or monotonic() >= self._began_at + WAIT_SECONDS:
+                return task, stored, paid
+            await sleep(POLL_SECONDS)
+
+    def _read(self) -> tuple[PaidTask | None, StoredPayment | None, PaidTask | None]:
+        """The task that the call names, the payment of its claim where it was accepted before, and the task that this
+        pays for, read while the payment did not change."""
+        stored, task = self._stored(), self._named()
+        while stored is not None and (newer := self._stored()) != stored:
+            stored, task = newer, self._named()
+        self._state, self._offers = TaskState.PENDING, self._sold
+        if task is not None and task.state is not TaskState.FAILED:
+            self._state, self._offers = task.state, self._offers_of(task)
+        return task, stored, None if stored is None else self._paid_by(stored, task)
 
     def _named(self) -> PaidTask | None:
         """The task that the call names. One that has ended keeps no other payment from the same task of A2A, which may
@@ -102,10 +145,38 @@ class PaidWork:
         call, ended = self._call, (TaskState.COMPLETED, TaskState.FAILED)
         if call.task or not call.a2a_task:
             return self._store.task(call.task) if call.task else None
-        task = self._store.waiting(call.a2a_task) or self._store.task(call.a2a_task)
-        if task is not None:
-            self._id = "" if task.state in ended else task.id
-        return None if task is not None and task.state in ended else task
+        task = self._store.waiting(call.a2a_task, self._card) or self._store.task(call.a2a_task)
+        if task is None and self._is_final:
+            task = self._store.waiting(call.a2a_task, self._card, is_late=True)
+        if task is not None and task.state in ended and not self._is_late(task):
+            self._id = ""
+            return None
+        self._id = self._id if task is None else task.id
+        return task
+
+    @property
+    def _is_final(self) -> bool:
+        """Whether the call has a final payment."""
+        return isinstance(self._call.claim, dict) and self._call.claim.get("stage") == "final"
+
+    def _is_late(self, task: PaidTask) -> bool:
+        """Whether the call has the final payment of a task that failed."""
+        return self._is_final and task.state is TaskState.FAILED
+
+    def _failure(self, task: PaidTask) -> PaymentRefusedError:
+        """Why a failed task takes no payment, and what becomes of its deposit."""
+        is_paid = any(paid.stage == "deposit" and paid.state in COUNTED for paid in self._store.payments_of(task.id))
+        refund = (
+            f"its deposit is refunded to {task.refund_address}" if task.refund else "no refund of its deposit is due"
+        )
+        causes = [f"the task failed{': ' * bool(task.detail)}{task.detail}", *([refund] if is_paid else [])]
+        detail = "; ".join([*causes, "name another one, with another payment"])
+        return PaymentRefusedError("StageMismatch", "task-failed", detail)
+
+    def _offers_of(self, task: PaidTask) -> Sequence[Offer]:
+        """The offers, with the price that a task was begun at in place of the one that has its id by now."""
+        begun = self._settlement.offer_of(task)
+        return self._offers if begun is None else [begun, *(offer for offer in self._offers if offer.id != begun.id)]
 
     def _paid_by(self, stored: StoredPayment, task: PaidTask | None) -> PaidTask | None:
         """The task that a stored payment pays for, where the call names it."""
@@ -124,7 +195,7 @@ class PaidWork:
             txid = transaction_of(claim, chain).txid
         except (PaymentRefusedError, KeyError):
             return None  # the claim is refused with its reason when it is verified
-        stored = self._store.payment(chain_name(chain), txid)
+        stored = self._store.payment(chain.name, txid)
         return None if stored is None or stored.state in GIVEN_BACK else stored
 
     async def _verified(self, task: PaidTask | None) -> Payment:
@@ -137,6 +208,8 @@ class PaidWork:
             await self._check_deposit(payment, cast("PaidTask", task))
         node = self._sources.nodes[payment.claim.currency]
         spent = await node.outputs([tx_input.prevout for tx_input in payment.tx.inputs])
+        if None in spent and await node.confirmations(payment.tx) is not None:
+            raise PaymentRefusedError("PaymentInvalid", "duplicate", SENT_BY_OTHERS)
         await to_thread(check_inputs, payment, spent)
         return payment
 
@@ -156,19 +229,20 @@ class PaidWork:
         """Reserve a payment and do the work of its stage."""
         now, stage, self._delivery.config = self._settlement.now(), payment.claim.stage, payment.offer.id
         entry = StoredPayment(
-            chain=chain_name(payment.chain), txid=payment.tx.txid, task=self._task_id(), config=payment.offer.id,
+            chain=payment.chain.name, txid=payment.tx.txid, task=self._task_id(), config=payment.offer.id,
             stage=stage, needed=payment.needed, paid=payment.paid, raw=payment.claim.raw,
             created_at=now, updated_at=now,
         )  # fmt: skip
         running = PaidTask(
             id=entry.task, state=TaskState.RUNNING, config=payment.offer.id, updated_at=now,
             deadline=now + self._work_seconds, subscription=self._call.subscription,
-            refund_address=payment.claim.refund_address,
+            refund_address=payment.claim.refund_address, card=self._card, price=_stored_price(payment.offer),
         )  # fmt: skip
         if stage == "final" and task is not None:
             running = replace(task, state=TaskState.RUNNING, updated_at=now, deadline=now + self._work_seconds)
         spends = [tx_input.prevout for tx_input in payment.tx.inputs]
         await to_thread(self._store.reserve, entry, spends, running)
+        self._has_reserved = True
         log.info("payment %s is reserved: %d satoshis, %s", payment.tx.hex_id, payment.paid, stage)
         steps = {"full": self._full, "deposit": self._deposit, "final": self._final}
         return await steps[stage](entry, running)
@@ -254,11 +328,10 @@ class PaidWork:
 
     async def _again(self, task: PaidTask | None, stored: StoredPayment) -> GateAnswer:
         """The stored answer of a task for a repeated call. Raises PaymentRefusedError without one."""
-        if task is None or stored.task != task.id:
+        if task is None or not _is_of(stored, task):
             raise PaymentRefusedError("PaymentInvalid", "duplicate", f"{stored.txid[::-1].hex()} was claimed before")
         if task.state is TaskState.FAILED:
-            detail = f"the task failed{': ' * bool(task.detail)}{task.detail}; name another one, with another payment"
-            raise PaymentRefusedError("StageMismatch", "task-failed", detail)
+            raise await to_thread(self._failure, task)
         if stored.state is PaymentState.CONFLICTED and await self._settlement.look(stored) is PaymentState.CONFLICTED:
             raise PaymentRefusedError("PaymentInvalid", "input-spent", "the payment was double-spent")
         if task.state is TaskState.NEEDS_FINAL:
@@ -281,7 +354,7 @@ class PaidWork:
 
     def _needs_final(self, task: PaidTask, *, streamed: bool) -> GateAnswer:
         error = PaymentRefusedError("AmountInsufficient", "needs-final", "the work is done: the final payment is due")
-        offers = [offer for offer in self._offers if offer.id == task.config]
+        offers = [offer for offer in self._offers_of(task) if offer.id == task.config]
         members = {"taskId": task.id, "until": timestamp(task.deadline or 0)}
         answer = payment_required(self._call, error, offers, self._sources, TaskState.NEEDS_FINAL, **members)
         return answer._replace(headers=(*answer.headers, (TASK_HEADER, task.id)), streamed=streamed)
@@ -298,6 +371,16 @@ class PaidWork:
         """The task with an answer to withhold."""
         names = list(dict.fromkeys(filter(None, (self._call.a2a_task, *a2a_tasks(answer)))))
         return replace(task, head=json.dumps([answer.status, answer.headers, names]), body=answer.body)
+
+
+def _is_of(stored: StoredPayment | None, task: PaidTask | None) -> bool:
+    """Whether a stored payment pays for a task."""
+    return stored is not None and task is not None and stored.task == task.id
+
+
+def _stored_price(offer: Offer) -> str:
+    """A price as its task stores it, without texts for people."""
+    return json.dumps(offer_json(replace(offer, name="", description="")))
 
 
 def _withheld(task: PaidTask) -> GateAnswer:

@@ -115,18 +115,21 @@ def _priced(file: Path) -> tuple[Offer, ...]:
 
 def _stored(settings: Settings, id_: str, nodes: Mapping[str, Broadcaster]) -> tuple[tuple[Offer, ...], PaymentSources]:
     """The prices of a listing in the local store, and the chains and exchange rates there."""
+    from indexer.headers.networks import ticker_of
     from indexer.store.rates import Quotes
     from overlay.app.storage import in_configured_order, open_store
     from overlay.listings.lookup import single_listing
     from overlay.listings.repository import ListingRepository
     from overlay.pricing.exchange_rates import ExchangeRates
     from overlay.systems.payments.checking import PaymentSources, utxo_chains
+    from parsers.cards.offers import in_coin
 
     with closing(open_store(settings, create=False)) as store:
         exchange = ExchangeRates(Quotes(store.engine).newest)
         exchange.refresh()
         chains = utxo_chains(in_configured_order(settings, store.chains()))
-        offers = single_listing(ListingRepository(store), id_).card.offers
+        listing = single_listing(ListingRepository(store), id_)
+        offers = tuple(in_coin(offer, ticker_of(listing.caip2)) for offer in listing.card.offers)
         return offers, PaymentSources(chains=chains, nodes=nodes, exchange=exchange)
 
 

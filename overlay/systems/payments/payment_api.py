@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from indexer.headers.networks import ticker_of
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.executors import PUBLISHING, run_in
 from overlay.api.problems import bad_request
@@ -20,7 +21,7 @@ from overlay.systems.payments.checking import PaymentSources, UnreadableOfferErr
 from overlay.systems.payments.own_payments import bring, close
 from overlay.systems.payments.paid_requests import describe, paid_beyond_limit
 from parsers.cards import strict_json
-from parsers.cards.offers import Offer
+from parsers.cards.offers import Offer, in_coin
 
 
 async def check_payment(request: web.Request) -> web.Response:
@@ -32,7 +33,8 @@ async def check_payment(request: web.Request) -> web.Response:
     if checked.id is None:
         offers = _stated(checked.config)
     else:
-        offers = (await to_thread(single_listing, services.store, checked.id)).card.offers
+        listing = await to_thread(single_listing, services.store, checked.id)
+        offers = tuple(in_coin(offer, ticker_of(listing.caip2)) for offer in listing.card.offers)
     sources = PaymentSources(chains=utxo_chains(services.chains()), nodes=payments.nodes, exchange=services.exchange)
     answer = await check_claim(
         checked.claim, offers, sources, skill=checked.skillId, state=checked.state,

@@ -34,11 +34,6 @@ def refund(tx: Transaction, pay_to: str, refund_address: str, chain: UtxoChain) 
     return serialise(inputs, (TxOutput(amount, p2pkh(payer)),))
 
 
-def chain_name(chain: UtxoChain) -> str:
-    """The name of a chain in stored payments."""
-    return f"{chain.coin}:{chain.network}"
-
-
 def chain_of(payment: StoredPayment) -> UtxoChain:
     """The chain of a payment."""
     coin, _, network = payment.chain.partition(":")

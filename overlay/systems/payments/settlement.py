@@ -1,19 +1,23 @@
 """The states of payments: sent once, watched, given back, recovered after a crash.
 
 Every step is stored before it is done. The state is `sending` before the node is called: after a crash the node is
-queried for the transaction, and only a transaction that it lacks is sent.
+queried for the transaction, and only a transaction that it lacks is sent. One that the node has before it is stored as
+being sent pays nothing: another gate, with a store of its own, may have answered for it.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from asyncio import to_thread
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NoReturn
 
 from indexer.chains.node.payment_node import Broadcaster
 from indexer.errors import RefusedTransactionError, SourceError, SourceUnavailableError
+from overlay.systems.payments.checking import offers_in
 from overlay.systems.payments.refunds import chain_of, refund, transaction_of
 from overlay.systems.payments.renewals import end_of
 from overlay.systems.payments.store import PaymentStore
@@ -46,13 +50,21 @@ CONFLICT_SECONDS = 14 * 86_400
 """How long after its claim a double-spent payment is still watched: nodes drop unmined transactions in that time."""
 
 
+SENT_BY_OTHERS = "its transaction was sent already, and not by this payment store: only the paid server sends it"
+"""Why a transaction that the node has before this store has sent it pays nothing."""
+
+
 class NotAcceptedError(Exception):
-    """The payment was not sent, or not accepted; the message gives the reason."""
+    """The payment was not sent, or not accepted; `reason` is a code, and the message a sentence."""
+
+    def __init__(self, detail: str, reason: str = "not-accepted") -> None:
+        super().__init__(detail)
+        self.reason = reason
 
 
 class Settlement:
-    """The settlement of stored payments. `nodes` are by chain (`coin:network`), `offers` by id; `clock` gives seconds
-    since 1970."""
+    """The settlement of stored payments, whatever card they are for. `nodes` are by chain (`coin:network`); `offers`
+    are those for which version 0.2.0 stored no price; `clock` gives seconds since 1970."""
 
     def __init__(
         self,
@@ -71,15 +83,16 @@ class Settlement:
 
     async def send(self, payment: StoredPayment, task: PaidTask) -> None:
         """Send a reserved payment, and store `task`, running, with it. Raises NotAcceptedError where it is not accepted
-        and so given back; SourceError where the node does not answer: then `recover` continues."""
+        and so given back, as where the node has it already; SourceError where the node does not answer: then `recover`
+        continues."""
         node = self._nodes[payment.chain]
-        if await self._is_double_spent(node, transaction_of(payment)):
-            await self._refuse(payment, "an output that it spends was spent meanwhile")
+        await self._check_unsent(node, payment)
         sending = replace(payment, state=PaymentState.SENDING, updated_at=self.now())
         stored = replace(task, updated_at=sending.updated_at)
         if not await to_thread(self._store.move_both, payment, PaymentState.SENDING, stored):
             raise NotAcceptedError("the payment was given back, as its work took too long")
-        await self._deliver(node, sending)
+        await self._check_unsent(node, sending)  # others may have sent it while that was stored
+        await self._deliver(node, sending, is_first=True)
 
     async def release(self, payment: StoredPayment, detail: str) -> None:
         """Give back the reserved payment of a failed task: it is never sent."""
@@ -119,7 +132,9 @@ class Settlement:
                     break
         for chain in await to_thread(self._store.open_chains) - self._nodes.keys() - self._skipped:
             self._skipped.add(chain)
-            log.warning("there are payments on %s, of which no node answers: they are neither sent nor watched", chain)
+            log.warning(
+                "there are payments on %s, of which no node answers this gate, which does not watch them", chain
+            )
         if error is not None:
             raise error
 
@@ -182,19 +197,31 @@ class Settlement:
         elif await self._is_double_spent(node, tx):
             await self._refuse(leased, "an output that it spends was spent meanwhile")
         else:
-            await self._deliver(node, leased)
+            await self._deliver(node, leased, is_first=False)
 
-    async def _deliver(self, node: Broadcaster, payment: StoredPayment) -> None:
+    async def _check_unsent(self, node: Broadcaster, payment: StoredPayment) -> None:
+        """Refuse a payment that somebody else has sent, or with an output that is spent. Raises NotAcceptedError,
+        SourceError."""
+        tx = transaction_of(payment)
+        if None not in await node.outputs([tx_input.prevout for tx_input in tx.inputs]):
+            return
+        if await node.confirmations(tx) is None:
+            await self._refuse(payment, "an output that it spends was spent meanwhile")
+        await self._refuse(payment, SENT_BY_OTHERS, "duplicate")
+
+    async def _deliver(self, node: Broadcaster, payment: StoredPayment, *, is_first: bool) -> None:
         try:
-            await node.send(payment.raw)
+            is_known = await node.send(payment.raw)
         except RefusedTransactionError as error:
             await self._refuse(payment, str(error)[:500])
+        if is_known and is_first:
+            await self._refuse(payment, SENT_BY_OTHERS, "duplicate")
         await self._end(payment, PaymentState.SENT, "")
         log.info("payment %s is sent: %d satoshis, %s", payment.txid[::-1].hex(), payment.paid, payment.stage)
 
-    async def _refuse(self, payment: StoredPayment, detail: str) -> None:
+    async def _refuse(self, payment: StoredPayment, detail: str, reason: str = "not-accepted") -> NoReturn:
         await self._end(payment, PaymentState.REFUSED, detail)
-        raise NotAcceptedError(detail)
+        raise NotAcceptedError(detail, reason)
 
     async def _end(self, payment: StoredPayment, state: PaymentState, detail: str) -> None:
         """Move a payment to the end of its sending, and its task with it."""
@@ -209,13 +236,17 @@ class Settlement:
         renew = partial(self._renewed, task, now) if moved.state is TaskState.COMPLETED else None
         await to_thread(self._store.move_both, payment, state, moved, renew=renew)
 
+    def offer_of(self, task: PaidTask) -> Offer | None:
+        """The price that a task was begun at."""
+        return offers_in(json.loads(task.price))[0] if task.price else self._offers.get(task.config)
+
     def _renewed(self, task: PaidTask, now: int, old: PaidInterval | None) -> PaidInterval | None:
         """The paid interval of a completed task: one of the same offer is renewed from its first day, or begins again
         after a gap; else a new one."""
-        offer = self._offers.get(task.config)
+        offer = self.offer_of(task)
         if offer is None or end_of(now, offer.interval_key, 1) is None:
             return None
-        old = old if old is not None and old.config == task.config else None
+        old = old if old is not None and old.is_for(task.card, task.config) else None
         start, periods = (old.started_at, old.periods + 1) if old and old.paid_until >= now else (now, 1)
         until = end_of(start, offer.interval_key, periods)
         return PaidInterval(
@@ -224,13 +255,15 @@ class Settlement:
             started_at=start,
             periods=periods,
             paid_until=until or now,
+            card=task.card,
         )
 
     def _revised(self, difference: int, task: PaidTask, old: PaidInterval) -> PaidInterval:
         """A paid interval with a period more or less, where the task paid for one since its first day."""
-        if old.config != task.config or task.state is not TaskState.COMPLETED or task.updated_at < old.started_at:
+        is_same = old.is_for(task.card, task.config) and task.state is TaskState.COMPLETED
+        if not is_same or task.updated_at < old.started_at:
             return old
-        offer, periods = self._offers.get(old.config), max(0, old.periods + difference)
+        offer, periods = self.offer_of(task), max(0, old.periods + difference)
         until = end_of(old.started_at, offer.interval_key, periods) if offer is not None else None
         return replace(old, periods=periods, paid_until=until or old.started_at)
 
@@ -242,8 +275,8 @@ class Settlement:
         raw = self._refund(task, paid)
         detail = "the final payment is missing" if task.state is TaskState.NEEDS_FINAL else "its work did not end"
         failed = replace(
-            task, state=TaskState.FAILED, deadline=None, refund=raw, body=None, head="", updated_at=self.now(),
-            detail=detail,
+            task, state=TaskState.FAILED, deadline=None, refund=raw, body=None, head=json.dumps([0, [], task.names]),
+            updated_at=self.now(), detail=detail,
         )  # fmt: skip
         if await to_thread(self._store.move_task, failed, task.state):
             _log_failure(failed)
@@ -259,7 +292,7 @@ class Settlement:
 
     def _refund(self, task: PaidTask, paid: Sequence[StoredPayment]) -> bytes | None:
         """The refund of the deposit that was sent."""
-        offer = self._offers.get(task.config)
+        offer = self.offer_of(task)
         sent = [payment for payment in paid if payment.stage == "deposit" and payment.state in COUNTED]
         if offer is None or not sent:
             return None

@@ -1,10 +1,11 @@
 """The payments of a paid server: transactions, the outputs that they spend, and the tasks that they pay for.
 
 They are in the registry's database or any other, where no operation on an index changes them. Several threads and
-processes may use it at once. Times are seconds since 1970, txids in internal byte order, amounts satoshis.
+processes may use it at once, for any number of cards. Times are seconds since 1970, txids in internal byte order,
+amounts satoshis.
 
 The outputs that a payment spends are primary keys: while one payment holds an output no other can, under any txid, so
-no satoshi is counted twice.
+no satoshi is counted twice. Deposits of the relay hold theirs here, too.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from overlay.systems.payments.store_records import (
     COUNTED,
     GIVEN_BACK,
     TRANSITIONS,
+    ClaimedTransactionError,
     DuplicatePaymentError,
     PaidInterval,
     PaidTask,
@@ -48,7 +50,7 @@ from overlay.systems.payments.store_records import (
     payment_inputs,
     payments,
 )
-from parsers.bitcoin.tx import Outpoint
+from parsers.bitcoin.tx import Outpoint, Transaction
 
 
 class PaymentStore(Queries):
@@ -73,12 +75,33 @@ class PaymentStore(Queries):
         with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
             stored = connection.execute(select(payments.c.state).where(*_same(payment))).scalar()
             if stored is not None and stored not in GIVEN_BACK:
-                raise DuplicatePaymentError(f"the transaction {payment.txid[::-1].hex()} was claimed before")
+                raise ClaimedTransactionError(f"the transaction {payment.txid[::-1].hex()} was claimed before")
             connection.execute(delete(payments).where(*_same(payment)))
             _run_task(connection, task, is_final=payment.stage == "final")
             connection.execute(insert(payments), [row_of(payment)])
             for outpoint in spends:
-                _reserve_input(connection, payment, outpoint)
+                if _holder(connection, payment.chain, outpoint) is not None:
+                    raise DuplicatePaymentError(f"{outpoint} is spent by a transaction that was claimed before")
+                _hold(connection, payment.chain, outpoint, payment.txid)
+
+    def hold(self, chain: str, tx: Transaction) -> bool:
+        """Hold what a transaction spends that pays for something else than a task; False where a payment or another
+        transaction holds it. Held twice, it is held once."""
+        with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
+            same = payments.c.chain == chain, payments.c.txid == tx.txid
+            claimed = select(payments.c.state).where(*same, payments.c.state.not_in(GIVEN_BACK))
+            spends = [tx_input.prevout for tx_input in tx.inputs]
+            holders = {outpoint: _holder(connection, chain, outpoint) for outpoint in spends}
+            if connection.execute(claimed).first() is not None or set(holders.values()) - {None, tx.txid}:
+                return False
+            for outpoint in (outpoint for outpoint, holder in holders.items() if holder is None):
+                _hold(connection, chain, outpoint, tx.txid)
+            return True
+
+    def release(self, chain: str, txid: bytes) -> None:
+        """Hold nothing any more for a transaction that `hold` was called for."""
+        with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
+            _release(connection, chain, txid)
 
     def payment(self, chain: str, txid: bytes) -> StoredPayment | None:
         """A claimed payment."""
@@ -130,11 +153,13 @@ class PaymentStore(Queries):
         row = self._first(select(paid_tasks).where(paid_tasks.c.id == id_))
         return PaidTask(**row) if row else None
 
-    def waiting(self, name: str) -> PaidTask | None:
-        """The task that needs its final payment and has this name of A2A; of several the newest."""
-        needs_final = paid_tasks.c.state == TaskState.NEEDS_FINAL
+    def waiting(self, name: str, card: str, *, is_late: bool = False) -> PaidTask | None:
+        """The task of a card that needs its final payment, or failed, and has this name of A2A; of several the
+        newest."""
+        state = paid_tasks.c.state == (TaskState.FAILED if is_late else TaskState.NEEDS_FINAL)
+        of_card = or_(paid_tasks.c.card == card, paid_tasks.c.card.is_(None))
         named = paid_tasks.c.head.contains(json.dumps(name), autoescape=True)
-        rows = self._rows(select(paid_tasks).where(needs_final, named).order_by(paid_tasks.c.updated_at.desc()))
+        rows = self._rows(select(paid_tasks).where(state, of_card, named).order_by(paid_tasks.c.updated_at.desc()))
         return next((task for row in rows if name in (task := PaidTask(**row)).names), None)
 
     def overdue(self, now: int) -> list[PaidTask]:
@@ -211,12 +236,20 @@ def _same(payment: StoredPayment) -> tuple[Any, ...]:
     return payments.c.chain == payment.chain, payments.c.txid == payment.txid
 
 
-def _reserve_input(connection: Connection, payment: StoredPayment, outpoint: Outpoint) -> None:
-    spent = {"chain": payment.chain, "spent_txid": outpoint.txid, "spent_vout": outpoint.vout}
-    same = [payment_inputs.c[name] == value for name, value in spent.items()]
-    if connection.execute(select(payment_inputs.c.txid).where(*same)).first() is not None:
-        raise DuplicatePaymentError(f"{outpoint} is spent by a transaction that was claimed before")
-    connection.execute(insert(payment_inputs).values(**spent, txid=payment.txid))
+def _holder(connection: Connection, chain: str, outpoint: Outpoint) -> bytes | None:
+    """The txid of the transaction that holds an output."""
+    same = payment_inputs.c.chain == chain, payment_inputs.c.spent_txid == outpoint.txid
+    held = select(payment_inputs.c.txid).where(*same, payment_inputs.c.spent_vout == outpoint.vout)
+    return connection.execute(held).scalar()
+
+
+def _hold(connection: Connection, chain: str, outpoint: Outpoint, txid: bytes) -> None:
+    row = {"chain": chain, "spent_txid": outpoint.txid, "spent_vout": outpoint.vout, "txid": txid}
+    connection.execute(insert(payment_inputs).values(**row))
+
+
+def _release(connection: Connection, chain: str, txid: bytes) -> None:
+    connection.execute(delete(payment_inputs).where(payment_inputs.c.chain == chain, payment_inputs.c.txid == txid))
 
 
 def _run_task(connection: Connection, task: PaidTask, *, is_final: bool) -> None:
@@ -239,8 +272,7 @@ def _move_payment(connection: Connection, payment: StoredPayment, state: Payment
         values["raw"] = b""
     moved = connection.execute(update(payments).where(*_same(payment), *unchanged).values(**values)).rowcount == 1
     if moved and state in GIVEN_BACK:
-        of_payment = (payment_inputs.c.chain == payment.chain, payment_inputs.c.txid == payment.txid)
-        connection.execute(delete(payment_inputs).where(*of_payment))
+        _release(connection, payment.chain, payment.txid)
     return moved
 
 

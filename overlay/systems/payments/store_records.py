@@ -79,7 +79,9 @@ class PaidTask:
     """A task that was paid for. `head` (JSON: status, headers, `names`) and `body` are an answer that is withheld, or
     kept for a client that did not receive it; `deadline` is when the work, or the final payment, is due; `subscription`
     the paid interval that it is to renew ("" for a new one), and once it is completed the one that it paid for;
-    `refund` an unsigned transaction that pays the deposit back."""
+    `refund` an unsigned transaction that pays the deposit back. `card` is the name of the gate's card, and `price` the
+    entry of its price list (JSON) that was paid, so that a later price of this id changes nothing; version 0.2.0
+    stored neither."""
 
     id: str
     state: TaskState
@@ -92,23 +94,31 @@ class PaidTask:
     head: str = ""
     body: bytes | None = None
     detail: str = ""
+    card: str | None = None
+    price: str | None = None
 
     @property
     def names(self) -> list[str]:
-        """The ids of A2A tasks that the call and its answer had; earlier versions stored none."""
-        parts = json.loads(self.head) if self.head else []
-        return parts[2] if len(parts) > 2 else []
+        """The ids of A2A tasks that the call and its answer had."""
+        names: list[str] = json.loads(self.head)[2] if self.head else []
+        return names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidInterval:
-    """What was paid per interval: since when, for how many intervals, and until when."""
+    """What was paid per interval: for which price of which card (None, of version 0.2.0: any), since when, for how
+    many intervals, and until when."""
 
     id: str
     config: str
     started_at: int
     periods: int
     paid_until: int
+    card: str | None = None
+
+    def is_for(self, card: str | None, config: str) -> bool:
+        """Whether this was paid for a price of a card."""
+        return self.config == config and self.card in (None, card)
 
 
 payments = original_table(
@@ -141,6 +151,10 @@ Revise = Callable[[PaidTask, PaidInterval], PaidInterval]
 
 class DuplicatePaymentError(Exception):
     """The transaction, or an output that it spends, is claimed already."""
+
+
+class ClaimedTransactionError(DuplicatePaymentError):
+    """The transaction itself is claimed, and not given back."""
 
 
 class TaskStateError(Exception):

@@ -10,5 +10,6 @@ SYSTEM = System(
     tables="store_trust",
     indexing="rating_loop",
     facts="rating_facts",
+    forgetting="store",
     commands=("block_worker",),
 )

@@ -9,6 +9,7 @@ from overlay.answers.items import ItemRating
 from overlay.listings.system_facts import FactSource
 from overlay.systems.rating.store import ReceiptQueries
 from overlay.text.timestamps import timestamp_of_milliseconds
+from parsers.claims.rating import stars
 
 if TYPE_CHECKING:
     from overlay.listings.listing import Listing
@@ -20,7 +21,9 @@ def item_rating(rating: StoredRating | None) -> ItemRating | None:
     if rating is None or rating.score is None:
         return None
     return {
-        "score": rating.score / 1_000, "evidence": rating.completed + rating.failed, "rung": f"E{rating.rung}",
+        "paidTasks": rating.paid_tasks, "customers": rating.customers, "failed": rating.failed,
+        "stars": stars(rating.score, rating.customers), "evidence": rating.completed + rating.failed,
+        "score": rating.score / 1_000, "rung": f"E{rating.rung}",
         "asOf": timestamp_of_milliseconds(rating.as_of) or "",
     }  # fmt: skip
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from hashlib import sha256
 
+from indexer.failures import LeftOut
 from indexer.store import Store, Writer
 from overlay.api.systems import Parts
 from overlay.jobs import PeriodicJob, Role
@@ -37,7 +38,10 @@ CHANGES = 2_000
 REORG_BLOCKS = 1_000
 """Blocks below the tip that are checked for payments again when the tip changes."""
 
-NO_RATING = Rating(None, 0, 0, 0, ())
+_WORK = "rating"
+"""Rating a listing, in what is left out because it failed."""
+
+NO_RATING = Rating(None, 0, 0, 0, 0, 0, ())
 
 
 class RatingLoop:
@@ -45,8 +49,14 @@ class RatingLoop:
     `clock` gives seconds since 1970."""
 
     def __init__(
-        self, store: Store, writer: Writer, changed: Callable[[], None], clock: Callable[[], float] = time.time
+        self,
+        store: Store,
+        writer: Writer,
+        changed: Callable[[], None],
+        clock: Callable[[], float] = time.time,
+        left_out: LeftOut | None = None,
     ) -> None:
+        self._left_out = left_out if left_out is not None else LeftOut()
         self._store, self._writer, self._changed, self._clock = store, writer, changed, clock
         self._facts, self._repository = FactsReader(store), ListingRepository(store)
         self._receipts = ReceiptQueries(store.engine)
@@ -68,7 +78,11 @@ class RatingLoop:
             self._check_blocks(chain)
         self._follow_changes()
         due = self._receipts.due(self._now() - DAY_MS, BATCH)
-        is_changed = [self._rate(listing, submitted) for listing, submitted in due]
+        due = [(listing, submitted) for listing, submitted in due if not self._left_out.is_waiting(_WORK, listing)]
+        is_changed = []
+        for listing, submitted in due:
+            with self._left_out.leaving_out(_WORK, listing):
+                is_changed.append(self._rate(listing, submitted))
         if any(is_changed):
             log.info("ratings: %d listings rated, %d ratings changed", len(due), sum(is_changed))
             self._is_changed = True
@@ -76,15 +90,16 @@ class RatingLoop:
 
     def _follow_changes(self) -> None:
         """Mark listings to be rated again that have changed: in their card, owner, or host."""
-        newest = self._store.outbox.position()
-        if newest.epoch != self._epoch:
-            stored = self._store.badges.position(POSITION)
+        outbox = self._store.outbox
+        if not outbox.has(self._epoch, self._seq):
+            stored, newest = self._store.badges.position(POSITION), outbox.position()
             self._epoch, self._seq = newest.epoch, newest.newest_seq if stored is None else stored
-        changes = self._store.outbox.after(self._seq, CHANGES)
-        listings = {change.id for change in changes if change.reason != "rated"}
+        changes = outbox.page(self._seq, CHANGES).changes
+        listings = {change.id for change, _ in changes if change.reason != "rated"}
         if changes:
-            rate_again(self._writer, sorted(listings), changes[-1].seq)
-            self._seq = changes[-1].seq
+            last, self._epoch = changes[-1]
+            rate_again(self._writer, sorted(listings), last.seq)
+            self._seq = last.seq
 
     def _now(self) -> int:
         return int(self._clock() * 1_000)
@@ -113,10 +128,9 @@ class RatingLoop:
             records = list(map(facts.record, rows))
             rating = rate(records, facts.rated, now)
             base = rating if not facts.rated.rated else rate(records, facts.without_rated(), now)
-        stored = StoredRating(
-            rating.score, base.score, rating.rung, rating.completed, rating.failed, now,
-            sha256(jcs(rating.as_json()["basis"])).digest(),
-        )  # fmt: skip
+        basis = sha256(jcs(rating.as_json()["basis"])).digest()
+        counts = (rating.rung, rating.completed, rating.failed, rating.paid_tasks, rating.customers)
+        stored = StoredRating(rating.score, base.score, *counts, now, basis)
         return record_rating(self._writer, listing_id, submitted, stored, RATED_AT)
 
 
@@ -124,5 +138,5 @@ def jobs(parts: Parts) -> list[PeriodicJob]:
     """What the process runs that writes facts."""
     if parts.writer is None:
         return []
-    run = RatingLoop(parts.store, parts.writer, parts.notifier.notify).run
+    run = RatingLoop(parts.store, parts.writer, parts.notifier.notify, left_out=parts.left_out).run
     return [PeriodicJob(name="ratings", run=run, every=PAUSE_SECONDS, role=Role.INDEXER)]

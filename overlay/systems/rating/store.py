@@ -23,7 +23,10 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
+    delete,
     func,
+    insert,
+    literal,
     or_,
     select,
     tuple_,
@@ -38,6 +41,7 @@ from indexer.store.queries import Queries, batches, insert_new, row_of, rows_in,
 from indexer.store.schema import (
     BYTEWISE,
     columns_of,
+    fills,
     keys,
     optional,
     original_table,
@@ -46,7 +50,7 @@ from indexer.store.schema import (
     required,
 )
 from indexer.store.writer import Writer
-from overlay.systems.rating.store_edges import touch_edges
+from overlay.systems.rating.store_edges import NEW_EDGE, touch_edges, trust_edges
 from parsers.claims.canonical_json import DocumentError
 from parsers.claims.motebit.trust_graph import ANYBODY, EdgePair
 from parsers.claims.rating_windows import MAX_READ, paid_window, signed_window
@@ -68,7 +72,7 @@ ratings = rebuilt_table(
     *keys(listing=BYTEWISE),
     *required(submitted=BigInteger, rated=BigInteger),
     *optional(score=Integer, base_score=Integer),
-    *required(rung=Integer, completed=Integer, failed=Integer, as_of=BigInteger),
+    *required(rung=Integer, completed=Integer, failed=Integer, paid_tasks=Integer, customers=Integer, as_of=BigInteger),
     *optional(basis_sha256=LargeBinary),
 )
 """Ratings in thousandths, null without a receipt that counts; `base_score` is without E3. A listing is due for rating
@@ -133,6 +137,8 @@ class StoredRating(NamedTuple):
     rung: int
     completed: int
     failed: int
+    paid_tasks: int
+    customers: int
     as_of: int
     basis_sha256: bytes | None
 
@@ -384,13 +390,59 @@ def prove_payments(writer: Writer, chain: str, blocks: Iterable[BlockPayment]) -
         touch_edges(connection, [EdgePair(ANYBODY, worker) for worker in workers])
 
 
+def forget_chain(connection: Connection, chain: str, ids: Collection[str]) -> None:
+    """Forget the receipts of listings that are gone with a chain, and that payments in its blocks are proved."""
+    rows = [StoredReceipt(**row) for row in rows_in(connection, select(*_COLUMNS), receipts.c.listing, ids)]
+    tokens = rows_in(connection, select(key_binds.c.document), key_binds.c.listing, ids)
+    documents = {row.document for row in rows} | {row.proof for row in rows} | {row["document"] for row in tokens}
+    for table in (ratings, receipts, key_binds):
+        for batch in batches(ids):
+            connection.execute(delete(table).where(table.c.listing.in_(batch)))
+    paid_there = update(receipts).where(receipts.c.chain == chain, receipts.c.is_proved).values(is_proved=False)
+    unproved = [StoredReceipt(**row) for row in connection.execute(paid_there.returning(*_COLUMNS)).mappings()]
+    touch(connection, {row.listing for row in unproved})
+    touch_edges(connection, edge_pairs([*rows, *unproved]))
+    for workers in batches({row.worker for row in rows}):
+        has_receipts = select(receipts.c.worker).where(receipts.c.worker == trust_edges.c.worker).exists()
+        connection.execute(delete(trust_edges).where(trust_edges.c.worker.in_(workers), ~has_receipts))
+    for some in batches(documents - {None}):
+        is_used = (
+            select(column).where(column == submitted_documents.c.sha256).exists()
+            for column in (receipts.c.document, receipts.c.proof, key_binds.c.document)
+        )
+        unused = delete(submitted_documents).where(submitted_documents.c.sha256.in_(some), ~or_(*is_used))
+        connection.execute(unused)
+
+
 def touch(connection: Connection, listings: Iterable[str]) -> None:
     """Have listings rated again."""
     for listing in sorted(listings):
-        new = {"listing": listing, "submitted": 1, "rated": 0, "rung": 0, "completed": 0, "failed": 0, "as_of": 0}
+        new = {"listing": listing, "submitted": 1, **_UNRATED}
         statement = upsert(connection, ratings).values(**new)
         more = {"submitted": ratings.c.submitted + 1}
         connection.execute(statement.on_conflict_do_update(index_elements=["listing"], set_=more))
+
+
+_UNRATED = dict.fromkeys(("rated", "rung", "completed", "failed", "paid_tasks", "customers", "as_of"), 0)
+
+
+@fills(ratings)
+def _enlist_ratings(connection: Connection) -> None:
+    """Have all listings with receipts rated."""
+    unrated = {"submitted": 1, **_UNRATED}
+    listings = select(receipts.c.listing, *map(literal, unrated.values())).distinct()
+    connection.execute(insert(ratings).from_select(["listing", *unrated], listings))
+
+
+@fills(trust_edges)
+def _enlist_edges(connection: Connection) -> None:
+    """Have the edges of all receipts computed: those of `edge_pairs`."""
+    signed = select(receipts.c.counter_signer, receipts.c.worker).where(receipts.c.counter_signer != "")
+    paid = select(literal(ANYBODY), receipts.c.worker).where(receipts.c.payment != "")
+    pairs = union(signed, paid).subquery()
+    observer, worker = pairs.c
+    columns = select(observer, worker, *map(literal, NEW_EDGE.values())).where(observer != worker)
+    connection.execute(insert(trust_edges).from_select(["observer", "worker", *NEW_EDGE], columns))
 
 
 def touch_rated(connection: Connection, listings: Iterable[str]) -> None:
@@ -409,7 +461,10 @@ def _record_rating(
     row = connection.execute(select(ratings).where(same)).mappings().one()
     connection.execute(update(ratings).where(same).values(**rating._asdict(), rated=submitted))
     was_rated = row["base_score"] is not None and row["base_score"] >= rated_at
-    return was_rated, any(row[name] != getattr(rating, name) for name in ("score", "rung", "completed", "failed"))
+    return was_rated, any(row[name] != getattr(rating, name) for name in _SHOWN)
+
+
+_SHOWN = ("score", "rung", "completed", "failed", "paid_tasks", "customers")
 
 
 def touch_counterparties(connection: Connection, listing: str) -> None:

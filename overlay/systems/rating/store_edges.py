@@ -22,13 +22,16 @@ trust_edges = rebuilt_table(
 blocked_workers = original_table("blocked_workers", *keys(worker=String), *required(blocked_at=BigInteger))
 
 
+NEW_EDGE = {"submitted": 1, "computed": 0, "level": "unknown", "successes": 0, "failures": 0}
+"""A row without its key, before its first computation."""
+
+
 def touch_edges(connection: Connection, pairs: Iterable[EdgePair]) -> None:
     """Have edges computed again: those of receipts that are stored in the same transaction. No agent observes
     itself."""
     for pair in sorted({*pairs}):
         if pair.observer == pair.worker:
             continue
-        new = {"submitted": 1, "computed": 0, "level": "unknown", "successes": 0, "failures": 0}
-        statement = upsert(connection, trust_edges).values(**pair._asdict(), **new)
+        statement = upsert(connection, trust_edges).values(**pair._asdict(), **NEW_EDGE)
         more = {"submitted": trust_edges.c.submitted + 1}
         connection.execute(statement.on_conflict_do_update(index_elements=["observer", "worker"], set_=more))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from indexer.chains.node.payment_node import Broadcaster
 from indexer.errors import RefusedTransactionError, SourceError
+from overlay.api.shared_services import Reservations
 from overlay.publish.relay_policy import OUTPUT, RELAYED, REST, SIGNED_INPUT
 from overlay.systems.relay.store_cash import RelayCash
 from overlay.systems.relay.store_coins import (
@@ -48,10 +49,15 @@ _SEQUENCE = 0xFFFFFFFF
 
 
 class Bank:
-    """The operator's address on the chain of a node. `clock` gives seconds since 1970."""
+    """The operator's address on the chain of a node. `clock` gives seconds since 1970; `reservations` keeps a deposit
+    from paying for something else."""
 
-    def __init__(self, cash: RelayCash, node: Broadcaster, pay_to: str, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, cash: RelayCash, node: Broadcaster, pay_to: str, clock: Callable[[], float],
+        reservations: Reservations | None = None,
+    ) -> None:  # fmt: skip
         self.cash, self.pay_to, self._node, self._clock = cash, pay_to, node, clock
+        self._reservations = reservations
 
     def now(self) -> int:
         """Seconds since 1970."""
@@ -78,10 +84,13 @@ class Bank:
         least = max(dust, WORTH * SIGNED_INPUT * fee_rate)
         if amount < least:
             raise ValueError(f"it pays {amount:,} satoshis to {self.pay_to}, and at least {least:,} count")
+        if self._reservations is not None and not await to_thread(self._reservations.hold, chain.name, tx):
+            raise ValueError("the transaction, or an output that it spends, has paid for something else here")
         if await self._node.confirmations(tx) is None:
             try:
                 await self._node.send(raw)
             except RefusedTransactionError as error:
+                await self._release(chain, tx)
                 raise ValueError(str(error)) from None
         now = self.now()
         return Deposit(txid=tx.txid, motebit_id=name, amount=amount, raw=raw, created_at=now, seen_at=now)
@@ -167,8 +176,13 @@ class Bank:
             await to_thread(self.cash.note, deposit, DepositState.FINAL, now)
         elif deposit.state is DepositState.WAITING and not blocks and deposit.created_at < now - LAPSE_SECONDS:
             await to_thread(self.cash.note, deposit, DepositState.LAPSED, now)
+            await self._release(chain, tx)
         else:
             await to_thread(self.cash.note, deposit, deposit.state, now)
+
+    async def _release(self, chain: UtxoChain, tx: Transaction) -> None:
+        if self._reservations is not None:
+            await to_thread(self._reservations.release, chain.name, tx.txid)
 
     def _coins(self, tx: Transaction, chain: UtxoChain) -> list[OperatorCoin]:
         """The outputs of a transaction that pay the operator."""

@@ -86,7 +86,7 @@ def _bank(setting: str, tables: RelayStore, payments: Payments) -> Bank | None:
     node = _node(ticker, pay_to, payments.nodes)
     if any(_hashes(offer.address.strip(), node.coin) & _hashes(pay_to, node.coin) for offer in payments.offers):
         raise SettingsError(f"relay_address is {pay_to}, where prices are paid to: one payment would count twice")
-    return Bank(tables.cash, node, pay_to, time.time)
+    return Bank(tables.cash, node, pay_to, time.time, payments.reservations)
 
 
 def _hashes(text: str, coin: str) -> set[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Engine
 
-from indexer.store.nonces import Nonces
+from indexer.store.nonces import DatabaseClock, Nonces, database_time
 from overlay.systems.relay.store_agents import RelayAgents
 from overlay.systems.relay.store_cash import RelayCash
 from overlay.systems.relay.store_ledger import Ledger
@@ -12,8 +12,8 @@ from overlay.systems.relay.store_tasks import RelayTasks
 
 
 class RelayStore:
-    """The ledger and what is booked in it. Raises StoreError."""
+    """The ledger and what is booked in it, and the nonces of tokens, which `clock` ends. Raises StoreError."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.ledger, self.nonces = Ledger(engine), Nonces(engine)
+    def __init__(self, engine: Engine, clock: DatabaseClock = database_time) -> None:
+        self.ledger, self.nonces = Ledger(engine), Nonces(engine, clock)
         self.agents, self.tasks, self.cash = RelayAgents(engine), RelayTasks(engine), RelayCash(engine)

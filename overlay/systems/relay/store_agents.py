@@ -20,13 +20,24 @@ from sqlalchemy import (
     update,
 )
 
-from indexer.store.queries import Queries, Row, batches, count, insert_new, is_storable, row_of, upsert
+from indexer.store.queries import (
+    Queries,
+    Row,
+    batches,
+    count,
+    full_network,
+    insert_new,
+    is_storable,
+    row_of,
+    upsert,
+)
 from indexer.store.schema import keys, original_table, required
 from overlay.systems.relay.store_ledger import agent_account, booking, ledger_balances
 from parsers.claims.motebit.settlement import RelayAgent
 
 MAX_AGENTS, MAX_OF_CLIENT = 100_000, 1_000
-"""Agents in all, and those without an account that one client registered: else one could take all places."""
+"""Agents in all, and those without an account that one client (`client_networks`) registered: else one could take all
+places."""
 
 relay_agents = original_table(
     "relay_agents",
@@ -104,9 +115,11 @@ class RelayAgents(Queries):
 
 def _take_place(connection: Connection, agent: RelayAgent, client: str) -> None:
     """Raises TooManyAgentsError. Where all places are taken, those of agents that have expired are given up."""
-    without_account = (relay_places.c.client == client, _has_no_account(relay_places.c.motebit_id))
-    if client and count(connection, relay_places, *without_account) >= MAX_OF_CLIENT:
-        raise TooManyAgentsError(f"this client has registered {MAX_OF_CLIENT:,} agents that have no account")
+    without_account = _has_no_account(relay_places.c.motebit_id)
+    full = client and full_network(connection, relay_places.c.client, client, MAX_OF_CLIENT, without_account)
+    if full:
+        number = MAX_OF_CLIENT * full.factor
+        raise TooManyAgentsError(f"{full.title} has registered {number:,} agents that have no account")
     if count(connection, relay_agents) >= MAX_AGENTS:
         _trim(connection, agent.last_seen)
         if count(connection, relay_agents) >= MAX_AGENTS:

@@ -51,7 +51,7 @@ relay_task_requests = original_table(
     *keys(task=String),
     *required(request_sha256=String),
 )
-"""What each task was submitted with; tasks of earlier versions have no row."""
+"""What each task was submitted with."""
 
 relay_settlements = original_table(
     "relay_settlements",
@@ -125,9 +125,9 @@ class RelayTasks(Queries):
         return _submitted(row) if row else None
 
     def is_request_of(self, id_: str, request_sha256: str) -> bool:
-        """Whether a task was submitted with this request, as far as that is stored."""
+        """Whether a task was submitted with this request."""
         row = self._first(select(relay_task_requests).where(relay_task_requests.c.task == id_))
-        return row is None or row["request_sha256"] == request_sha256
+        return row is not None and row["request_sha256"] == request_sha256
 
     def submitted(self, id_: str) -> SubmittedTask | None:
         """A task with its times."""

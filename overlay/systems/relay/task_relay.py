@@ -108,7 +108,7 @@ class Relay:
     def use(self, payload: dict[str, Any]) -> None:
         """Raises DocumentError for a token that was used before, in any process."""
         nonce = f"{payload['mid']}\0{payload['jti']}"
-        if not self.nonces.use(_SCOPE, nonce, self.now(), int(payload["exp"] / 1_000) + 1):
+        if not self.nonces.use(_SCOPE, nonce, int(payload["exp"] / 1_000) + 1):
             raise DocumentError("replayed", "the token was used before: sign another one for each request")
 
     def _check(self, payload: dict[str, Any], audiences: Collection[str]) -> None:

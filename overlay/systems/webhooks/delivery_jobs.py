@@ -44,7 +44,8 @@ def bring(parts: Parts) -> Services:
     targets = Targets(parts.visits, parts.identity.sign_ed25519)
     parse = partial(_saved_query, parts)
     matcher = WebhookMatcher(
-        parts.store, subscriptions, parts.index, parts.duplicates, parse, parts.exchange.stamp
+        parts.store, subscriptions, parts.index, parts.duplicates, parse, parts.exchange.stamp,
+        left_out=parts.left_out,
     )  # fmt: skip
     key = public_key_text(parts.identity.ed25519_public)
     return {

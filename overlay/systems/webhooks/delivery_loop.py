@@ -147,8 +147,7 @@ class DeliveryLoop:
             return
         status, wait = 0, None
         try:
-            message_id = f"{id_}-{delivery.sequence}"
-            answer = await self._targets.post(subscription.url, message_id, delivery.body)
+            answer = await self._targets.post(subscription.url, delivery.message_id, delivery.body)
             status, wait, outcome = answer.status, answer.retry_after, str(answer.status)
         except FetchError as error:
             outcome = error.refusal.code

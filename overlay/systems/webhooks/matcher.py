@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from indexer.failures import LeftOut, is_of_machine
 from indexer.store.outbox import Change
 from overlay.api.base_url import listing_url
 from overlay.duplicates.duplicate_status import document_with_status
@@ -118,6 +119,9 @@ def _holds(texts: Iterable[str], phrase: str) -> bool:
     return any(f" {phrase} " in text for text in texts)
 
 
+_WORK = "webhooks"
+"""Comparing a listing with saved searches, in what is left out because it failed."""
+
 BATCH = 1_000
 """Changes compared in one step."""
 
@@ -153,7 +157,9 @@ class WebhookMatcher:
         parse: Callable[[str], Query | None],
         stamp: Callable[[], object],
         clock: Callable[[], float] = time.time,
+        left_out: LeftOut | None = None,
     ) -> None:
+        self._left_out = left_out if left_out is not None else LeftOut()
         self._store, self._subscriptions, self._index, self._duplicates = store, subscriptions, index, duplicates
         self._parse, self._stamp, self._clock = parse, stamp, clock
         self._reader = DocumentReader(store)
@@ -162,7 +168,7 @@ class WebhookMatcher:
     def step(self) -> bool:
         """Compare the next batch of changes; False without changes, or where another process was faster."""
         index, outbox, before = self._index.position(), self._store.outbox.position(), self._subscriptions.position()
-        end = min(index.seq if index and index.epoch == outbox.epoch else 0, outbox.newest_seq)
+        end = min(index.seq if index and self._store.outbox.has(*index) else 0, outbox.newest_seq)
         if before == (outbox.epoch, end) or not (active := self._subscriptions.active()):
             return False
         # sequence numbers go on after a fail-over; of a restored database the newest is earlier
@@ -196,7 +202,7 @@ class WebhookMatcher:
                     report = ListingReport(document.id, document.registration, digest)
                     by_subscription[id_].append(Reported(report, change, members))
         for (id_, _), report in previous.items():
-            if id_ in active:
+            if id_ in active and not self._left_out.is_waiting(_WORK, report.registration):
                 by_subscription[id_].append(Reported(report._replace(digest=None), last[report.registration], None))
         for id_, reports in by_subscription.items():
             reports.sort(key=lambda entry: entry.change.seq)
@@ -205,9 +211,22 @@ class WebhookMatcher:
     def _documents(self, registrations: Sequence[str]) -> Iterator[Document]:
         """The current documents of registrations, with what hides them as duplicates."""
         statuses = self._duplicates.statuses(registrations) if self._duplicates is not None else {}
-        for document in self._reader.documents(registrations):
+        for document in self._readable(registrations):
             if document.until_height is None:
                 yield document_with_status(document, statuses)
+
+    def _readable(self, registrations: Sequence[str]) -> Iterable[Document]:
+        """The documents of registrations, without those that fail: deliveries report them with their next change."""
+        try:
+            return list(self._reader.documents(registrations))
+        except Exception as error:
+            if is_of_machine(error):
+                raise
+        documents: list[Document] = []
+        for id_ in registrations:
+            with self._left_out.leaving_out(_WORK, id_):
+                documents += self._reader.documents([id_])
+        return documents
 
     def _percolate(self, active: Iterable[StoredWebhook]) -> Percolator:
         key = tuple(webhook.id for webhook in active), self._stamp()

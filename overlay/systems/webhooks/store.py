@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -24,11 +25,11 @@ from sqlalchemy import (
 
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
-from indexer.store.queries import Queries, Row, count, row_of, upsert
+from indexer.store.queries import Queries, Row, count, full_network, row_of, upsert
 from indexer.store.schema import BYTEWISE, columns_of, keys, original_table, outbox_positions, required
 
 PER_CLIENT, IN_ALL = 5, 10_000
-"""Subscriptions that may be active at once."""
+"""Subscriptions that may be active at once: of one client (`client_networks`), and in all."""
 
 MAX_WAITING, MAX_LOG = 10, 50
 """Deliveries of a subscription that wait at once, the oldest dropped first, and the newest ones in its log."""
@@ -38,6 +39,8 @@ MAX_REPORTED = 1_000
 
 ENDED_SECONDS = 7 * 86_400
 """How long an ended subscription can be read, for the reason."""
+
+MARK_BYTES = 8
 
 DUE_AT_ONCE = 64
 """Rows of what is due that are read at once."""
@@ -74,7 +77,8 @@ class StoredWebhook:
 
 class Delivery(NamedTuple):
     """A delivery, and its entry in the log: `state` is waiting, delivered or dropped, `body` is sent while it waits,
-    `outcome` is the result of the last try."""
+    `outcome` is the result of the last try. `mark` is random, as a database that was put back or took over queues other
+    deliveries under the same numbers; "" in those of version 0.2.0."""
 
     subscription: str
     sequence: int
@@ -85,6 +89,12 @@ class Delivery(NamedTuple):
     outcome: str
     created_at: int
     tried_at: int | None
+    mark: str
+
+    @property
+    def message_id(self) -> str:
+        """The `webhook-id`: of this delivery alone, and the same at each try."""
+        return "-".join(filter(None, (self.subscription, str(self.sequence), self.mark)))
 
 
 class ListingReport(NamedTuple):
@@ -267,8 +277,9 @@ def _of_delivery(delivery: Delivery) -> tuple[Any, ...]:
 
 def _check_room(connection: Connection, client: str) -> None:
     active = subscriptions.c.ended_at.is_(None)
-    if count(connection, subscriptions, active, subscriptions.c.client == client) >= PER_CLIENT:
-        raise TooManyWebhooksError(f"{PER_CLIENT} subscriptions of yours are active: delete one of them first")
+    if full := full_network(connection, subscriptions.c.client, client, PER_CLIENT, active):
+        number = PER_CLIENT * full.factor
+        raise TooManyWebhooksError(f"{number} subscriptions of {full.title} are active: delete one of them first")
     if count(connection, subscriptions, active) >= IN_ALL:
         raise TooManyWebhooksError(f"{IN_ALL:,} subscriptions are active, the most that this server allows")
 
@@ -280,7 +291,7 @@ def _queue(connection: Connection, new: Sequence[NewDelivery], now: int) -> None
         {
             "subscription": delivery.subscription, "sequence": delivery.sequence, "state": "waiting",
             "body": delivery.body, "changes": len(delivery.reports), "tries": 0, "outcome": "", "created_at": now,
-            "tried_at": None,
+            "tried_at": None, "mark": token_hex(MARK_BYTES),
         }
         for delivery in new
     ]  # fmt: skip

@@ -1,8 +1,8 @@
-"""The x402 Bazaar, read-only: listings with an offer that can be paid in BSV, as discovery resources (x402 v2).
+"""The x402 Bazaar, read-only: listings with an offer that is priced in BSV, as discovery resources (x402 v2).
 
 The scheme is `a2b`: a payment by the A2B specification to the address of the offer. It is not x402's `exact`, and no
 facilitator settles it. An offer is a resource's where its amount in satoshis is certain: it is priced in BSV, or takes
-BSV and there is an exchange rate.
+BSV and there is an exchange rate. `accepts` is empty where no payment can reach its address.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from aiohttp import web
 
+from indexer.headers.networks import by_caip2
 from overlay.api import values
 from overlay.api.answers import SERVICES, conditional, json_answer
 from overlay.api.base_url import base_url, listing_url
@@ -24,6 +25,9 @@ from overlay.api.protocol_requests import FoundPage, find
 from overlay.api.routes import Route
 from overlay.api.systems import SystemApi
 from overlay.text.compact_json import encode
+from parsers.cards.money import plain
+from parsers.cards.offers import SATS
+from parsers.cards.payees import reaches
 from parsers.local_hosts import shared_url
 
 X402_VERSION = 2
@@ -63,7 +67,7 @@ _SEARCH = table(
 
 
 async def resources(request: web.Request) -> web.Response:
-    """Resources that can be paid for, the oldest first."""
+    """Resources that are priced in BSV, the oldest first."""
     arguments = read_query(request, _LIST)
     offset = arguments.get("offset", 0)
     page = await _find(request, arguments, [("sort", "-created"), ("offset", str(offset))])
@@ -72,7 +76,7 @@ async def resources(request: web.Request) -> web.Response:
 
 
 async def search(request: web.Request) -> web.Response:
-    """Resources that can be paid for and match words, the most relevant first."""
+    """Resources that are priced in BSV and match words, the most relevant first."""
     arguments = read_query(request, _SEARCH)
     cursor = [("cursor", arguments["cursor"])] if "cursor" in arguments else []
     page = await _find(request, arguments, [("q", arguments["query"]), *cursor])
@@ -122,7 +126,6 @@ def resource(base: str, item: dict[str, Any]) -> dict[str, Any]:
         "resource": shared_url(item["url"]) or about,
         "type": _TYPES[item["type"]],
         "x402Version": X402_VERSION,
-        "accepts": accepts(base, item),
         "lastUpdated": item["timestamp"],
         "description": item["description"],
         "serviceName": item["name"] if _is_short(item["name"], _LONGEST_NAME) else "",
@@ -131,20 +134,32 @@ def resource(base: str, item: dict[str, Any]) -> dict[str, Any]:
     }
     metadata = {name: item[name] for name in ("id", "name", "status", "warnings")}
     metadata |= {"chain": item["caip2"], "listing": about}
-    return {name: value for name, value in members.items() if value} | {"metadata": metadata}
+    shown = {name: value for name, value in members.items() if value}
+    return shown | {"accepts": accepts(base, item), "metadata": metadata}
 
 
 def accepts(base: str, item: dict[str, Any]) -> list[dict[str, Any]]:
-    """What pays for an item: each of its offers that is priced in BSV, and the cheapest one where that is converted."""
-    cheapest = item["cheapest"] or {}
+    """What pays for an item: each of its offers that is priced in BSV, and the cheapest one where that is converted, as
+    far as a payment can reach their addresses."""
+    cheapest, network = item["cheapest"] or {}, by_caip2(network_of(item["caip2"]))
     converted = (cheapest.get("converted") or {}).get("amount")
     requirements = []
     for offer in item["offers"]:
-        own_amount = offer["amount"] if offer["currency"] == ASSET and ASSET in offer["acceptedCurrencies"] else None
+        own_amount = _in_bsv(offer, is_sats=item["caip2"].startswith("bsv:"))
         amount = own_amount or (converted if offer["id"] == cheapest.get("offerId") else None)
-        if amount is not None:
+        kind = "mainnet" if network is None or network.kind == "mainnet" else ""
+        if amount is not None and reaches(offer["address"], ASSET, kind):
             requirements.append(_requirement(base, item, offer, amount))
     return requirements
+
+
+def _in_bsv(offer: dict[str, Any], *, is_sats: bool) -> str | None:
+    """The amount of an offer that is priced in BSV, or in satoshis of BSV; None for another one."""
+    if offer["currency"] == ASSET and ASSET in offer["acceptedCurrencies"]:
+        return str(offer["amount"])
+    if offer["currency"] == SATS and is_sats:
+        return plain(Decimal(offer["amount"]).scaleb(-_SATOSHIS, _WIDE))
+    return None
 
 
 def _requirement(base: str, item: dict[str, Any], offer: dict[str, Any], amount: str) -> dict[str, Any]:
@@ -179,7 +194,7 @@ def _is_icon(text: str) -> bool:
 
 def error_response(_request: web.Request, problem: ProblemError, _request_id: str) -> web.Response:
     """The Bazaar's error: a text in `error`."""
-    return json_answer({"x402Version": X402_VERSION, "error": problem.detail}, status=problem.status)
+    return json_answer({"x402Version": X402_VERSION, "error": problem.detail} | problem.members, status=problem.status)
 
 
 _OBJECT = {"type": "object"}

@@ -2,7 +2,7 @@
 
 The root's signature is checked by the key of the issuer, which must be trusted, and not by the key that the signature
 names. Denials: malformed_token, revoked, invalid_signature, attenuation_violation, chain_depth_exceeded, expired,
-budget_exceeded, capability_not_granted; also weak-key, replayed and patterns-too-costly.
+budget_exceeded, capability_not_granted; also weak-key, not-yet-valid, replayed and patterns-too-costly.
 
 The holder of an attenuated token also holds the tokens that it was made from. A separate proof shows that the presenter
 is its delegatee.
@@ -28,7 +28,7 @@ from parsers.claims.delegateos.resource_globs import GlobBudget, is_part, matche
 from parsers.claims.delegateos.signed_objects import DIGEST_BYTES, check_canonical, check_record, digest_text
 from parsers.claims.record_shape import ANYTHING, COUNT, NUMBER, OBJECT, OBJECTS, TEXT, TIME, RecordShape, one_of
 from parsers.claims.rfc3339 import instant
-from parsers.claims.verdict import DocumentVerdict
+from parsers.claims.verdict import SKEW_MS, DocumentVerdict, authority_by
 
 FORMAT = "delegateos-sjt-v1"
 MAX_DEPTH = 10
@@ -85,6 +85,10 @@ class TokenDeniedError(DocumentError):
     def __init__(self, code: str, detail: str, **members: Any) -> None:
         super().__init__(code, detail)
         self.members = members
+
+
+class UnknownIssuerError(TokenDeniedError):
+    """The denial of a token by an issuer that is not trusted: no signature is checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +249,8 @@ def _authorized(token: Token, context: TokenContext) -> dict[str, Any]:
     _check_signatures(token, context)
     scope = scopes(token)[-1]
     depth = _check_depth(token, context)
+    if (instant(token["authority"]["issuedAt"]) or 0) > context.now + SKEW_MS * 1_000_000:
+        raise TokenDeniedError("not-yet-valid", f"issued at {token['authority']['issuedAt']}, in the future")
     if context.now > (instant(scope.expires) or 0):
         raise TokenDeniedError("expired", f"expired at {scope.expires}")
     if context.spent >= scope.budget:
@@ -311,7 +317,7 @@ def _check_signatures(token: Token, context: TokenContext) -> None:
     if not signatures or signatures[0]["covers"] != "authority":
         raise TokenDeniedError("invalid_signature", "Missing authority signature")
     if authority["issuer"] not in context.roots:
-        raise TokenDeniedError("invalid_signature", "Issuer does not match root public key")
+        raise UnknownIssuerError("invalid_signature", "Issuer does not match root public key")
     forms = list(map(jcs, blocks(token)))  # written once: each signature covers all blocks until its own
     root = joined({"authority": forms[0]})
     _check_signature(authority["issuer"], root, signatures[0], "Authority signature invalid")
@@ -377,12 +383,13 @@ def verify_dct(serialized: Any, context: TokenContext) -> DocumentVerdict:
         scope = authorize(serialized, context)
     except TokenDeniedError as error:
         is_signed = error.code not in ("malformed_token", "invalid_signature", "weak-key", "revoked")
+        is_unchecked = error.code == "revoked" or isinstance(error, UnknownIssuerError)
         return DocumentVerdict(
             error=error.code,
             detail=error.detail,
-            integrity="verified" if is_signed else "invalid",
+            integrity="verified" if is_signed else "unknown" if is_unchecked else "invalid",
             binding="pinned" if is_signed else "unverified",
-            authority="expired" if error.code == "expired" else "insufficient" if is_signed else "unknown",
+            authority=authority_by(error) if is_signed else "unknown",
             revocation="revoked" if error.code == "revoked" else revocation if is_signed else "unchecked",
             members=error.members,
         )

@@ -25,7 +25,7 @@ from parsers.claims.motebit.identifiers import (
     without_suite,
 )
 from parsers.claims.record_shape import COUNT, HEX_KEY, NAME, NUMBER, OBJECT, TEXT, RecordShape, one_of, or_null
-from parsers.claims.verdict import LEGACY, SKEW_MS, DocumentVerdict, authority_by, refused
+from parsers.claims.verdict import LEGACY, SKEW_MS, DocumentVerdict, authority_by, refused, refused_part
 
 MAX_LINKS = 32
 """Tokens of a chain."""
@@ -173,7 +173,7 @@ def check_window(token: Mapping[str, Any], now: float | None) -> None:
         raise DocumentError("expired", f"expired at {token['expires_at']}")
     if now < token.get("not_before", now):
         raise DocumentError("not-yet-valid", f"valid from {token['not_before']}")
-    if token["issued_at"] > now + SKEW_MS and "not_before" not in token:
+    if token["issued_at"] > now + SKEW_MS:
         raise DocumentError("future-dated", "issued in the future")
 
 
@@ -186,7 +186,7 @@ def verify_delegation_chain(chain: Any, rules: DelegationRules) -> DocumentVerdi
         verdicts.append(verify_delegation(token, rules))
         fault = _link_fault(index, verdicts[-1], chain)
         if fault is not None:
-            return refused(fault, index=index)
+            return refused_part(fault, verdicts[-1].integrity, index=index)
     root = verdicts[0].binding if verdicts else "unverified"
     scope = verdicts[-1].members["scope"] if verdicts else []
     return DocumentVerdict(integrity="verified", binding=root, authority="valid", members={"scope": scope})
@@ -268,6 +268,7 @@ def _check_tick(token: Mapping[str, Any], grant: Mapping[str, Any], now: float |
     if token["expires_at"] - token["issued_at"] > grant["max_token_ttl_ms"]:
         raise DocumentError("grant-mismatch", "the token lives longer than max_token_ttl_ms of the grant")
     moment = token.get("not_before", token["issued_at"]) if by_order or now is None else now
-    if moment < (grant["not_before"] or 0) or grant["expires_at"] < moment:
+    start = grant["issued_at"] - SKEW_MS if grant["not_before"] is None else grant["not_before"]
+    if moment < start or grant["expires_at"] < moment:
         raise DocumentError("grant-invalid", "the grant is not valid at this time")
     check_window(token, None if by_order else now)

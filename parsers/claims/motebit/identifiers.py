@@ -9,8 +9,7 @@ from typing import Any
 from unicodedata import normalize
 from uuid import UUID
 
-import base58
-
+from parsers.bitcoin import base58
 from parsers.claims import ed25519
 from parsers.claims.canonical_json import DocumentError, base64url_text, from_base64url
 
@@ -42,7 +41,7 @@ def sovereign_id(public_key: bytes) -> str:
 
 def did_key(public_key: bytes) -> str:
     """The `did:key` of an Ed25519 key (multicodec 0xed01, base58btc)."""
-    return f"did:key:z{base58.b58encode(_ED25519_CODEC + public_key).decode()}"
+    return f"did:key:z{base58.encode(_ED25519_CODEC + public_key)}"
 
 
 def canonical_id(identity: str) -> str:

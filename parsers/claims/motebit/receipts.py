@@ -28,7 +28,7 @@ from parsers.claims.motebit.identifiers import (
     without_suite,
 )
 from parsers.claims.record_shape import COUNT, NAME, NUMBER, OBJECT, OBJECTS, TEXT, TEXTS, RecordShape, one_of
-from parsers.claims.verdict import LEGACY, SKEW_MS, DocumentVerdict, refused
+from parsers.claims.verdict import LEGACY, SKEW_MS, DocumentVerdict, refused, refused_part
 
 MAX_DEPTH, MAX_RECEIPTS = 10, 64
 """Delegations below a receipt, and receipts of a tree or a sequence."""
@@ -103,6 +103,14 @@ class ReceiptNode:
         """`motebit_id:task_id`, by which a receipt is counted once."""
         return f"{self.receipt.get('motebit_id')}:{self.receipt.get('task_id')}"
 
+    @property
+    def integrity(self) -> str:
+        """Whether the bytes are those that the key signed; unknown without a key, or by another suite."""
+        is_whole = self.signed and self.hash_bound and self.profile == "current"
+        if is_whole and self.error not in ("malformed", "non-canonical"):
+            return "verified"
+        return "unknown" if self.key is None or self.profile == "unknown" else "invalid"
+
     def verdict(self, **members: Any) -> DocumentVerdict:
         """The verdict on this receipt, without those below it."""
         key = {} if self.key is None else {"keySource": self.key_source, "signer": did_key(self.key)}
@@ -114,12 +122,11 @@ class ReceiptNode:
             "digest": self.digest,
             **key,
         }
-        is_whole = self.signed and self.hash_bound and self.profile == "current"
         return DocumentVerdict(
             error=self.error,
             detail=self.detail,
             missing=self.missing,
-            integrity="verified" if is_whole and self.error not in ("malformed", "non-canonical") else "invalid",
+            integrity=self.integrity,
             binding=self.binding,
             members={**checks, **members},
         )
@@ -291,11 +298,12 @@ def verify_receipt_sequence(sequence: Any, rules: ReceiptRules) -> DocumentVerdi
         except DocumentError as error:
             return refused(error, index=index)
         if node.error:
-            return refused(DocumentError(node.error, f"Receipt {index}: {node.detail}"), index=index)
+            fault = DocumentError(node.error, f"Receipt {index}: {node.detail}")
+            return refused_part(fault, node.integrity, index=index)
         seen |= {node.identity}
         bindings.add(binding(receipt["motebit_id"], node.key or b"", rules.keys))  # the caller's, not an entry's
-    if (fault := order_fault(receipts)) is not None:
-        return refused(fault[1], index=fault[0])
+    if (wrong := order_fault(receipts)) is not None:
+        return DocumentVerdict.of(wrong[1], integrity="verified", members={"index": wrong[0]})
     weakest = next((name for name in ("unverified", "sovereign", "pinned") if name in bindings), "unverified")
     return DocumentVerdict(integrity="verified", binding=weakest, members={"receipts": len(receipts)})
 

@@ -83,53 +83,65 @@ def key_document(seed: bytes, key_id: str) -> dict[str, str]:
 
 def verify_envelope(envelope: Any, rules: EnvelopeRules) -> DocumentVerdict:
     """The verdict on an envelope."""
-    is_signed, fault = False, None
+    integrity, fault = "unknown", None
     try:
+        _check_version(envelope)
+        integrity = "invalid"
         _check_form(envelope, rules)
+        integrity = "unknown"
         auth = envelope.get("auth")
         if isinstance(auth, dict) and auth.get("type") == "signed":
-            _check_signature(envelope, auth.get("signature"), rules)
-            is_signed = True
+            key, value = _key_and_signature(auth.get("signature"), rules)
+            integrity = "invalid"
+            _check_signature(envelope, key, value)
+            integrity = "verified"
         elif rules.must_be_signed:
             detail = "the envelope is not signed: auth.type is not signed"
             raise DocumentError(AUTH, detail, ["auth.signature", *_unbound(envelope)])
         check_scope(envelope["msg_type"], auth.get("scopes") if isinstance(auth, dict) else None)
-        _check_replay(envelope, rules, is_signed=is_signed)
+        _check_replay(envelope, rules, is_signed=integrity == "verified")
     except DocumentError as error:
         fault = error
+    is_signed = integrity == "verified"
     return DocumentVerdict.of(
         fault,
-        integrity="verified" if is_signed else "invalid",
+        integrity=integrity,
         binding="pinned" if is_signed else "unverified",
         authority="valid" if is_signed and fault is None else "unknown",
         members={"signed": is_signed, "msg_type": envelope["msg_type"]} if fault is None else {},
     )
 
 
-def _check_form(envelope: Any, rules: EnvelopeRules) -> None:
+def _check_version(envelope: Any) -> None:
     version = envelope.get("mrp_version") if isinstance(envelope, dict) else None
     if isinstance(version, str) and version.partition(".")[0] != MAJOR and version[:1].isdigit():
         raise DocumentError(UNSUPPORTED, f"mrp_version is {version[:20]!a}, not {MAJOR}.x")
+
+
+def _check_form(envelope: Any, rules: EnvelopeRules) -> None:
     error = schema_error(envelope, is_strict=rules.is_strict)
     if error is not None:
         raise DocumentError(INVALID, error)
     for name in ("timestamp", "expires_at"):
         if name in envelope and instant(envelope[name]) is None:
             raise DocumentError(INVALID, f"{name} is not a time by RFC 3339")
-    if (instant(envelope["timestamp"]) or 0) > rules.now + _SKEW:
-        raise DocumentError(INVALID, "timestamp is in the future")
 
 
-def _check_signature(envelope: Mapping[str, Any], signature: Any, rules: EnvelopeRules) -> None:
+def _key_and_signature(signature: Any, rules: EnvelopeRules) -> tuple[bytes, str]:
+    """The key that a signature names, and its value. Raises DocumentError where nothing can be checked."""
     if not isinstance(signature, dict) or signature["alg"] not in ("EdDSA", "Ed25519"):
         raise DocumentError(AUTH, "there is no EdDSA signature")
     key = rules.keys.get(signature["key_id"])
     if key is None:
         raise DocumentError(AUTH, f"the key {signature['key_id'][:100]!a} is not given")
+    return key, signature["value"]
+
+
+def _check_signature(envelope: Mapping[str, Any], key: bytes, text: str) -> None:
     if not ed25519.is_sound(key):
         raise DocumentError(AUTH, "the key is of small or mixed order, or no point")
     try:
-        value, is_canonical = from_base64url(signature["value"])
+        value, is_canonical = from_base64url(text)
     except DocumentError as error:
         raise DocumentError(AUTH, error.detail) from None
     if not is_canonical or not ed25519.verifies(key, value, signing_input(envelope)):
@@ -158,6 +170,8 @@ def _check_replay(envelope: Mapping[str, Any], rules: EnvelopeRules, *, is_signe
         raise DocumentError(code, "a signed envelope needs nonce and expires_at", _unbound(envelope))
     if "expires_at" in envelope and (instant(envelope["expires_at"]) or 0) < rules.now:
         raise DocumentError(code, "the envelope has expired")
+    if (instant(envelope["timestamp"]) or 0) > rules.now + _SKEW:
+        raise DocumentError(INVALID, "timestamp is in the future")
     if (instant(envelope["timestamp"]) or 0) < rules.now - _WINDOW:
         raise DocumentError(code, "the envelope is older than a day")
     if {envelope.get("nonce"), envelope["msg_id"]} & rules.seen:

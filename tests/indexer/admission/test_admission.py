@@ -13,13 +13,14 @@ from indexer.admission.admission import Admission, Admissions
 from indexer.admission.script_interpreter import CPU_SECONDS
 from indexer.errors import NotAdmittedError
 from indexer.store import submissions
-from indexer.store.submissions import FullError
+from indexer.store.submissions import MAX_LISTINGS, FullError
 from parsers.bitcoin.beef import ATOMIC, V2, write
 from parsers.bitcoin.bump import MerklePath
 from parsers.bitcoin.script import push
 from parsers.bitcoin.sighash import sign_p2pkh
 from parsers.bitcoin.tx import TxInput, TxOutput, read, serialise
 from tests.bitcoind import Coin, Key, pay
+from tests.chainkit_scripts import body_of, envelope, map_tape
 from tests.indexing import Indexing, empty, fresh, unconfirmed_ids
 from tests.minting import FUND, Mint, forged, path_in
 
@@ -355,8 +356,48 @@ async def test_a_spend_of_a_registration_that_has_moved_on_in_a_block_is_refused
     registry.refuse("double-spend", beef)
 
 
-def test_there_is_room_for_so_many(registry: AdmittingRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submissions, "MAX_SUBMISSIONS", 1)
-    registry.submit(registry.mint.package(registry.mint.inscribed("One")))
-    with pytest.raises(FullError):
-        registry.submit(registry.mint.package(registry.mint.inscribed("Two", 1)))
+def test_there_is_room_for_so_many_and_a_newer_one_takes_that_of_the_oldest(
+    registry: AdmittingRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submissions, "MAX_SUBMISSIONS", 2)
+    raws = [registry.mint.inscribed(f"Number {number}", number) for number in range(3)]
+    for raw in raws:
+        registry.submit(registry.mint.package(raw))
+    assert registry.indexing.store.submissions.pending("live") == {read(raw).txid for raw in raws[1:]}
+
+
+def test_a_transaction_of_many_records_costs_as_much_as_many_transactions(registry: AdmittingRegistry) -> None:
+    """A transaction of thousands of listings is as free as one, until it is broadcast."""
+    mint = registry.mint
+    outputs = [(1, mint.inscription(f"Number {number}")) for number in range(MAX_LISTINGS + 1)]
+    many = pay([mint.coins[0]], [*outputs, (50_000, mint.key.lock)])
+    with pytest.raises(FullError, match="21 listings of the owner of this coin: at most 20 are stored that no source"):
+        registry.submit(mint.package(many))
+    few = pay([mint.coins[0]], [*outputs[:10], (50_000, mint.key.lock)])
+    child = pay([mint.coin_of(few, 10)], [*outputs[10:], (9_000, mint.key.lock)])
+    with pytest.raises(FullError, match="21 listings"):  # an ancestor's count as its own
+        registry.submit(mint.package(few, child))
+    assert registry.submit(mint.package(few)) == ([*range(10)], [])
+
+
+async def test_what_the_source_has_is_no_charge(registry: AdmittingRegistry) -> None:
+    mint = registry.mint
+    outputs = [(1, mint.inscription(f"Number {number}")) for number in range(MAX_LISTINGS + 1)]
+    many = pay([mint.coins[0]], [*outputs, (50_000, mint.key.lock)])
+    mint.chain.unconfirmed[read(many).txid] = many
+    await registry.indexing.refresh()
+    assert registry.submit(mint.package(many)) == ([*range(MAX_LISTINGS + 1)], [])
+    assert registry.submit(mint.package(mint.inscribed("One more", 1))) == ([0], [])
+
+
+def test_servers_of_a_config_count_as_listings(registry: AdmittingRegistry) -> None:
+    mint = registry.mint
+    config = {"mcpServers": {f"s{number}": {"command": "npx"} for number in range(64)}}
+    record = mint.key.lock + envelope(body_of(config)) + map_tape({"app": "test", "type": "a2b-mcp"})
+    raw = pay([mint.coins[0]], [(1, record), (50_000, mint.key.lock)])
+    assert registry.submit(mint.package(raw)) == ([0], [])  # a single record is taken whatever its size
+    with pytest.raises(FullError, match="65 listings"):
+        registry.submit(mint.package(mint.inscribed("One more", 1)))
+    two = pay([mint.coin_of(raw, 1)], [(1, record), (1, record), (20_000, mint.key.lock)])
+    with pytest.raises(FullError, match="192 listings"):
+        registry.submit(mint.package(raw, two))

@@ -15,6 +15,8 @@ from indexer.chains.failover import FailoverChain, Pace
 from indexer.errors import SourceError
 from indexer.model import EventKind, Status
 from indexer.retries import Backoff
+from indexer.state_hash import computed_state_hash, update_state_hash
+from indexer.store import second_readings
 from parsers.pointers.erc8004 import entry_id
 from tests import chain_records
 from tests import registry_kit as kit
@@ -87,6 +89,11 @@ async def test_a_reorganisation_leaves_what_the_new_branch_says(
     mine(server, kit.registered(22, data_uri(file()), ALICE), kit.registered(23, HTTPS, ALICE))
     mine(server, kit.uri_updated(22, data_uri(file("Old Branch")), ALICE), kit.transfer(23, ALICE, BOB))
     await indexing.catch_up()
+    second_readings.advance(indexing.writer, "demo", 2)
+    before = update_state_hash(indexing.store, indexing.writer, "demo")
+    assert before is not None
+    assert before.pointers is not None
+    assert before.pointers.total == 2, "the entry and its transfer"
     server.fork(1, row(kit.transfer(22, ALICE, CAROL)), row(kit.uri_updated(23, data_uri(file("Late")), ALICE)))
     await indexing.catch_up()
     now = indexing.registration(ENTRY)
@@ -95,6 +102,9 @@ async def test_a_reorganisation_leaves_what_the_new_branch_says(
     with Indexing(f"sqlite:///{tmp_path}/fresh.db", follow(server)) as fresh:
         await fresh.catch_up()
         assert fresh.records() == indexing.records()
+        second_readings.advance(indexing.writer, "demo", 3)
+        after = update_state_hash(indexing.store, indexing.writer, "demo")
+        assert after == computed_state_hash(fresh.store, "demo", 3) != before
         await fresh.chains[0].close()
 
 
@@ -149,6 +159,7 @@ async def test_a_snapshot_of_a_registry_is_checked_and_taken_over(
     mine(server, kit.uri_updated(22, HTTPS, ALICE), kit.transfer(22, ALICE, BOB), kit.transfer(23, BOB, kit.NOBODY))
     mine(server, kit.uri_updated(22, "junk", BOB), kit.transfer(22, BOB, kit.NOBODY))
     await indexing.catch_up()
+    second_readings.advance(indexing.writer, "demo", 45)
     text = exported(indexing.store)
     empty.take(text.splitlines(keepends=True), trust=True)
     assert exported(empty.store) == text

@@ -9,21 +9,25 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from hashlib import sha256
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import trustme
 from aiohttp import web
 
-from indexer.chains.evm import EvmChain, chain, create, endpoint
+from indexer.chains.evm import EvmChain, chain, create, endpoint, responses
 from indexer.chains.failover import FailoverChain, Pace, join
 from indexer.diagnosis.diagnoser import Diagnoser
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import OtherNetworkError, SourceError, SourceUnavailableError
 from indexer.model import EventKind, Status
 from indexer.retries import Backoff
-from indexer.sync.follower import DeepReorgError
+from indexer.sync.agreement import PATIENCE_SECONDS, STOP_SECONDS, DeepReorgError
+from indexer.sync.follower import Follower
 from overlay.listings.stored_proofs import NoProofError, proof
+from parsers.errors import ParseError
 from tests import chain_records
-from tests.evm_server import CONTRACT, EvmServer, refusal, says
+from tests.clocks import Clock
+from tests.evm_server import CONTRACT, GENESIS_TIME, EvmServer, refusal, says
 from tests.indexing import Indexing
 from tests.waiting import until
 
@@ -55,6 +59,11 @@ def only(indexing: Indexing) -> EvmChain:
     (followed,) = indexing.chains
     assert isinstance(followed, EvmChain)
     return followed
+
+
+def only_follower(indexing: Indexing) -> Follower:
+    (follower,) = indexing.followers
+    return follower
 
 
 def pointers(indexing: Indexing) -> list[tuple[int, str]]:
@@ -257,15 +266,19 @@ async def test_how_deep_a_reorganisation_may_go_is_what_the_endpoint_calls_final
     await indexing.catch_up()
     assert only(indexing).finality == 10
     server.fork(40)
+    clock = only_follower(indexing).agreement.clock = Clock()
     only(indexing).headers.clear()
+    with pytest.raises(SourceUnavailableError, match="contradicts the stored blocks above -1"):
+        await indexing.catch_up()
+    clock.now += STOP_SECONDS
     with pytest.raises(DeepReorgError, match="more than the last 11 stored blocks"):
         await indexing.catch_up()
     assert pointers(indexing) == [(61, SHOP)]
 
 
-async def test_an_endpoint_without_the_tag_takes_the_number_given_or_a_hundred(server: EvmServer) -> None:
+async def test_without_the_tag_nothing_is_final_but_by_the_number_given(server: EvmServer) -> None:
     server.finality = None
-    for query, depth in (("", 100), ("&finality=7", 7)):
+    for query, depth in (("", None), ("&finality=7", 7)):
         followed = server.chain(query)
         await followed.open()
         assert followed.finality == depth
@@ -278,6 +291,136 @@ async def test_on_a_development_network_anything_may_change(server: EvmServer) -
     await followed.open()
     assert (followed.caip2, followed.network, followed.finality) == ("eip155:31337", "regtest", None)
     await followed.close()
+
+
+# -- tips that time does not allow, and parents
+
+
+def time_of(block: int) -> int:
+    return GENESIS_TIME + 12 * block
+
+
+@pytest.mark.parametrize(("seconds", "is_read"), [(120, True), (121, False)])
+async def test_a_tip_ahead_of_the_clock_is_not_read(
+    server: EvmServer, indexing: Indexing, seconds: int, is_read: bool
+) -> None:
+    server.mine(says(SHOP))
+    only(indexing).now = lambda: time_of(1) - seconds
+    if is_read:
+        await indexing.catch_up()
+        assert pointers(indexing) == [(1, SHOP)]
+    else:
+        with pytest.raises(SourceUnavailableError, match="is 121 s ahead of this machine's clock"):
+            await indexing.catch_up()
+
+
+async def test_a_tip_with_more_blocks_than_its_time_allows_is_not_read_and_an_honest_one_is_afterwards(
+    server: EvmServer, tmp_path: Path
+) -> None:
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db") as indexing:
+        followed = server.chain(store=indexing.source_store)
+        indexing.chains = (followed,)
+        server.mine_empty(10)
+        await indexing.catch_up()
+        server.alter(
+            "eth_getBlockByNumber", lambda row: row and row | {"number": hex(int(row["number"], 16) + 100_100)}
+        )
+        with pytest.raises(SourceUnavailableError, match="is 100,100 blocks above the newest stored one and 0 s later"):
+            await indexing.catch_up()
+        server.faults.clear()
+        server.mine(says(SHOP))
+        await indexing.catch_up()
+        assert pointers(indexing) == [(11, SHOP)]
+        await followed.close()
+
+
+async def test_invented_blocks_above_the_tip_are_given_up_after_ten_minutes(
+    server: EvmServer, indexing: Indexing
+) -> None:
+    server.finality = 2
+    server.mine_empty(20)
+    honest = list(server.blocks)
+    server.mine_empty(400)
+    await indexing.catch_up()
+    server.blocks = honest
+    server.mine(says(SHOP))
+    server.blocks[-1].row["timestamp"] = hex(time_of(500))  # later than the invented tip
+    clock = only_follower(indexing).agreement.clock = Clock()
+    with pytest.raises(SourceUnavailableError, match="the source contradicts the stored blocks above -1"):
+        await indexing.catch_up()
+    clock.now += PATIENCE_SECONDS
+    await indexing.catch_up()
+    await indexing.catch_up()
+    assert pointers(indexing) == [(21, SHOP)]
+    assert only_follower(indexing).progress.height == 21
+
+
+async def test_a_stored_block_that_the_next_one_does_not_name_as_its_parent_is_contradicted(
+    server: EvmServer, indexing: Indexing
+) -> None:
+    """A cache goes on answering the orphaned block by its number."""
+    server.mine_empty(40)
+    orphan = server.mine(says("https://orphan.example/card.json"))
+    await indexing.catch_up()
+    server.fork(40, says(SHOP))
+    server.alter(
+        "eth_getBlockByNumber", lambda row: orphan.row if row and row["number"] == orphan.row["number"] else row
+    )
+    await indexing.catch_up()
+    assert pointers(indexing) == []
+    with pytest.raises(SourceUnavailableError, match="has changed"):
+        await indexing.catch_up()
+    server.faults.clear()
+    await indexing.catch_up()
+    assert pointers(indexing) == [(41, SHOP)]
+
+
+async def test_a_wrong_header_of_a_final_block_holds_the_chain_only_while_it_is_repeated(
+    server: EvmServer, indexing: Indexing
+) -> None:
+    server.mine_empty(2_500)
+    wrong = hex(999)
+    server.alter(
+        "eth_getBlockByNumber",
+        lambda row: row | {"hash": "0x" + "ab" * 32} if row and row["number"] == wrong else row,
+    )
+    await indexing.catch_up()  # the block is the last of a range
+    assert only_follower(indexing).progress.height == 999
+    server.faults.clear()
+    await indexing.catch_up()
+    assert only_follower(indexing).progress.height == 2_500
+    stored = indexing.store.blocks.get("demo", 999)
+    assert stored is None or stored.hash == server.blocks[999].hash
+
+
+@pytest.mark.parametrize("query", ["", "&clock=free"])
+async def test_blocks_of_development_networks_have_any_time_and_need_not_link(
+    server: EvmServer, tmp_path: Path, query: str
+) -> None:
+    server.number = 31337 if not query else 4_444
+    followed = server.chain(query)
+    followed.now = lambda: 0
+    server.mine_empty(5)
+    server.mine(says(SHOP))
+    server.blocks[4].row["parentHash"] = "0x" + "cd" * 32
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as indexing:
+        await indexing.catch_up()
+        assert pointers(indexing) == [(6, SHOP)]
+    await followed.close()
+
+
+@pytest.mark.parametrize("time", [253_402_300_800, 1 << 40])
+async def test_a_time_that_is_no_date_is_not_read(server: EvmServer, indexing: Indexing, time: int) -> None:
+    only(indexing).now = lambda: 1 << 41
+    server.alter("eth_getBlockByNumber", lambda row: row and row | {"timestamp": hex(time)})
+    with pytest.raises(SourceUnavailableError, match="is not a number from 0 to 253,402,300,799"):
+        await indexing.catch_up()
+
+
+@pytest.mark.parametrize("text", ["0x1_0", "0x 1", "0x", "0x+1", "1", "0X1", "0x1\n", "0x" + "0" * 65])
+def test_a_quantity_is_0x_and_hex_digits(text: str) -> None:
+    with pytest.raises(ParseError):
+        responses.number(text)
 
 
 # -- endpoints that answer little
@@ -333,6 +476,7 @@ async def test_an_answer_that_is_too_large_or_too_slow_is_asked_for_in_parts(
             await response.write(b"0" * (1 << 20))
         return response
 
+    server.finality = None  # the next request is none of a second reading
     server.mine(says(SHOP))
     server.mine_empty(400)
     only(indexing).endpoint.rpc.whole_seconds = 20.0
@@ -528,6 +672,33 @@ async def test_an_endpoint_that_asks_to_wait_is_not_asked_meanwhile(server: EvmS
     await followed.close()
 
 
+@pytest.mark.parametrize(("has_substitute", "longest"), [(False, 600), (True, 3_600)])
+async def test_a_wait_counts_for_ten_minutes_and_for_an_hour_where_another_source_answers(
+    server: EvmServer, has_substitute: bool, longest: int
+) -> None:
+    followed = server.chain()
+    server.fail("eth_chainId", lambda _: web.Response(status=429, headers={"Retry-After": "999999"}))
+    followed.endpoint.rpc.has_substitute = lambda: has_substitute
+    with pytest.raises(SourceUnavailableError, match=rf"asks to wait for ({longest:,}|{longest - 1:,}) more seconds"):
+        await followed.open()
+    followed.endpoint.rpc.has_substitute = lambda: not has_substitute
+    other = r"600|599" if has_substitute else r"3,600|3,599"
+    with pytest.raises(SourceUnavailableError, match=f"asks to wait for ({other}) more seconds"):
+        await followed.open()
+    await followed.close()
+
+
+async def test_a_source_has_a_substitute_while_another_one_of_its_name_answers(server: EvmServer) -> None:
+    first, second = server.chain(), server.chain()
+    failover = FailoverChain("demo", [("a", first), ("b", second)])
+    assert not first.endpoint.rpc.has_substitute()
+    await failover.open()
+    await until(lambda: failover.sources[1]["state"] == "ready")
+    assert first.endpoint.rpc.has_substitute()
+    assert second.endpoint.rpc.has_substitute()
+    await failover.close()
+
+
 async def test_a_login_in_the_url_is_sent_and_never_shown(server: EvmServer) -> None:
     followed = create("demo", server.base.replace("//", "//user:p%40ss-word@") + f"?contract={CONTRACT}")
     seen = []
@@ -642,15 +813,45 @@ async def test_an_endpoint_that_goes_on_is_preferred_to_one_that_has_stopped(tmp
         for _ in range(3):
             other.mine(says("https://next.example/card.json"))
         created = [(server.base, server.chain()) for server in (one, other)]
-        followed = FailoverChain("demo", created, PACE._replace(tolerance=0.0))
+        clock = Clock()
+        followed = FailoverChain("demo", created, PACE, clock)
         with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as indexing:
             await indexing.catch_up()
+            for _ in range(10):  # length is no argument where there is no work
+                clock.now += 60
+                await asyncio.sleep(0.02)
+                await indexing.catch_up()
+            assert next(row["state"] for row in followed.sources) == "current"
+            clock.now += PACE.stall
+            other.mine(says("https://newest.example/card.json"))
             async with asyncio.timeout(30):
-                while len(pointers(indexing)) < 4:
+                while len(pointers(indexing)) < 5:
                     await asyncio.sleep(0.01)
                     await indexing.catch_up()
             assert [row["state"] for row in followed.sources][1] == "current"
+            one.fork(0)
+            one.mine_empty(20)
+            async with asyncio.timeout(30):
+                while next(row["state"] for row in followed.sources) != "current":
+                    await asyncio.sleep(0.01)
+                    clock.now += 1
+                    await indexing.catch_up()
             await followed.close()
+
+
+async def test_an_endpoint_that_becomes_another_networks_is_not_read(
+    server: EvmServer, indexing: Indexing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.mine(says(SHOP))
+    await indexing.catch_up()
+    monkeypatch.setattr(chain, "NETWORK_SECONDS", 0.0)
+    server.number = 137
+    server.mine(says("https://forged.example/card.json"))
+    with pytest.raises(OtherNetworkError, match="follows eip155:137 now, and followed eip155:1"):
+        await indexing.catch_up()
+    server.number = 1
+    await indexing.catch_up()
+    assert len(pointers(indexing)) == 2
 
 
 def test_a_name_repeated_is_one_chain_over_several_endpoints() -> None:

@@ -27,6 +27,7 @@ from parsers.bitcoin import block as blocks
 from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit
 from tests.chainkit_blocks import Block, frame
+from tests.indexing import Indexing
 from tests.merging import merge_mined
 
 MAGIC = bytes.fromhex("fabfb5da")
@@ -285,6 +286,55 @@ async def test_a_refused_block_and_its_children_are_left_out_until_another_copy_
     kit.append(path, kit["5a"])
     assert await tip_of(chain) == kit["7a"].hash
     assert await hashes(chain) == [block.hash for block in kit.branch(kit["7a"])]
+
+
+def damaged(block: Block) -> bytes:
+    """A block with a changed byte in its last transaction, framed."""
+    return frame(block.raw[:-9] + bytes([block.raw[-9] ^ 1]) + block.raw[-8:])
+
+
+@pytest.mark.parametrize("one_file", [True, False])
+@pytest.mark.parametrize("damaged_first", [True, False])
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_damaged_copy_of_a_block_does_not_win_over_a_good_one(
+    one_file: bool, damaged_first: bool, waits: bool, kit: ChainKit, tmp_path: Path, opened: Open
+) -> None:
+    """`waits`: both copies come before the parent of their block."""
+    copies = [damaged(kit["4"]), frame(kit["4"].raw)]
+    before, after = ([frame(block.raw) for block in part] for part in (trunk(kit)[:4], trunk(kit)[5:]))
+    first, second = copies if damaged_first else copies[::-1]
+    parts = [[first, second], before, after] if waits else [before, [first], after, [second]]
+    raw = [b"".join(part) for part in parts]
+    raw = [b"".join(raw)] if one_file else raw
+    for number, content in enumerate(raw):
+        (tmp_path / f"blk{number:05}.dat").write_bytes(content)
+    chain = await opened()
+    results: list[bytes] = []
+    for _ in range(2):  # reading ends at a damaged copy, and continues with another one
+        results += await hashes(chain, len(results), 6)
+    assert results == [block.hash for block in trunk(kit)]
+    assert chain.blocked is None
+
+
+async def test_a_block_of_which_every_copy_is_damaged_is_reported_until_a_good_one_comes(
+    kit: ChainKit, tmp_path: Path
+) -> None:
+    blocks = [*trunk(kit)[:4], *trunk(kit)[5:]]
+    (tmp_path / "blk00000.dat").write_bytes(b"".join(frame(block.raw) for block in blocks[:4]) + 2 * damaged(kit["4"]))
+    kit.append(tmp_path / "blk00000.dat", *blocks[4:])
+    chain = create("bsv", f"files:{tmp_path}?chain=bsv&network=regtest")
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", chain) as indexing:
+        (follower,) = await indexing.open()
+        progress = follower.progress
+        for _ in range(3):
+            await follower.catch_up()
+        assert (progress.state, progress.height, progress.tip, progress.lag) == ("unreachable", 3, 6, 3)
+        assert "block 4 is damaged in " in progress.error
+        assert "blk00000.dat (its transactions do not match its merkle root" in progress.error
+        kit.append(tmp_path / "blk00000.dat", kit["4"])
+        await follower.catch_up()
+        assert (progress.state, progress.height, progress.lag, progress.error) == ("following", 6, 0, "")
+        await chain.close()
 
 
 async def test_a_block_found_inside_other_bytes_must_match_its_merkle_root(

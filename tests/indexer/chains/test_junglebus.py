@@ -329,7 +329,7 @@ async def test_status_says_in_words_what_cannot_be_known(followed: Followed) -> 
     assert (row["state"], row["complete"], row["caught"]) == ("following", False, 0)
     assert "whether any is missing cannot be known" in row["note"]
     assert "merkle path" in row["checked"]
-    assert status["stateHash"] == {"demo": {"height": 2, "hash": None}}
+    assert status["stateHash"] == {"demo": {"height": 2, "hash": None, "pointers": None}}
 
 
 async def test_a_process_that_only_serves_says_so_too(followed: Followed) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from indexer.chains.http_client import RESPONSE_BYTES
 from indexer.chains.junglebus.violations import ViolationError
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import SourceError, SourceRefusalError, SourceUnavailableError
 from indexer.retries import Backoff
 from indexer.sync import follower as follow
 from parsers.bitcoin.tx import Outpoint, sha256d
@@ -362,14 +362,14 @@ async def test_a_server_that_refuses_access_stops_the_chain_and_says_what_to_do(
     followed.server.fail("page", 401)
     with pytest.raises(SourceError, match="A2B_JUNGLEBUS_TOKEN") as caught:
         await followed.look()
-    assert not isinstance(caught.value, SourceUnavailableError)
+    assert isinstance(caught.value, SourceRefusalError)
 
 
 async def test_a_subscription_that_the_server_gives_up_stops_the_chain(followed: Followed, echo: Outpoint) -> None:
     followed.server.controls = [{"statusCode": 999, "message": "expired"}]
     with pytest.raises(SourceError, match=r"expired.*dashboard") as caught:
         await followed.look()
-    assert not isinstance(caught.value, SourceUnavailableError)
+    assert isinstance(caught.value, SourceRefusalError)
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, event
 
-from indexer.errors import SourceUnavailableError
+from indexer.errors import FailedBlockError, SourceUnavailableError
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import ChainKit, agent
 from tests.indexer.chains.test_junglebus import Followed
@@ -138,7 +138,7 @@ class History:
                 raise CrashError
 
         event.listen(self.followed.indexing.store.engine, "commit", commit)
-        with suppress(CrashError):
+        with suppress(CrashError, FailedBlockError):  # of a batch that was being written
             await self.look()
         await self.restart()
 

@@ -17,7 +17,7 @@ from indexer.chains.node import NodeChain, create
 from indexer.chains.node.address import read as read_address
 from indexer.chains.node.client import NodeClient, RpcError, TooLargeError
 from indexer.chains.node.hex_stream import Spool
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import SourceError, SourceRefusalError, SourceUnavailableError
 from parsers.bitcoin.tx import sha256d
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
@@ -60,8 +60,9 @@ async def refusal(url: str, name: str = "bsv") -> SourceError:
     return refused.value
 
 
-def is_final(error: SourceError) -> bool:
-    return not isinstance(error, SourceUnavailableError)
+def is_refusal(error: SourceError) -> bool:
+    """Whether the source is asked again less and less often, up to every five minutes."""
+    return isinstance(error, SourceRefusalError)
 
 
 # --- who may ask, and what is there
@@ -69,20 +70,20 @@ def is_final(error: SourceError) -> bool:
 
 async def test_a_wrong_login_stops_with_what_to_check(node: Node) -> None:
     error = await refusal(f"http://user:wr%40ng@127.0.0.1:{node.port}")
-    assert is_final(error)
+    assert is_refusal(error)
     assert str(error) == (
         f"bsv: http://127.0.0.1:{node.port} refuses the login (401); check user and password in the URL, "
         "rpcauth and rpcuser"
     )
     error = await refusal(node.bare_url)
-    assert is_final(error)
+    assert is_refusal(error)
     assert "it requires a login: add user:password@ to the URL, or ?cookie=PATH" in str(error)
 
 
 async def test_an_address_that_may_not_ask_stops_with_what_to_configure(node: Node) -> None:
     node.forbidden = True
     error = await refusal(node.url)
-    assert is_final(error)
+    assert is_refusal(error)
     assert "refuses requests (403); add this machine to rpcallowip" in str(error)
 
 
@@ -109,12 +110,12 @@ async def test_a_cookie_is_read_again_when_the_node_has_written_another(
 async def test_a_node_that_warms_up_or_is_in_safe_mode_is_waited_for(node: Node) -> None:
     node.warming_up = "Loading block index..."
     error = await refusal(node.url)
-    assert not is_final(error)
+    assert not is_refusal(error)
     assert str(error).endswith("is starting: Loading block index...")
     node.warming_up = ""
     node.refused["getblockhash"] = (-2, "Safe mode: chain split")
     error = await refusal(node.url)
-    assert not is_final(error)
+    assert not is_refusal(error)
     assert "is in safe mode: Safe mode: chain split" in str(error)
 
 
@@ -123,7 +124,7 @@ async def test_a_port_where_nobody_listens_is_waited_for() -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
         error = await refusal(f"http://127.0.0.1:{port}")
-    assert not is_final(error)
+    assert not is_refusal(error)
     assert str(error).endswith(f"the node at http://127.0.0.1:{port} does not answer: connection refused")
     assert "does not answer: " in str(await refusal("http://no-such-host.invalid:8332"))
 
@@ -138,7 +139,7 @@ async def test_a_server_that_is_no_node_stops(node: Node) -> None:
     ):
         node.instead["getblockhash"] = lambda _, built=created: built
         error = await refusal(node.url)
-        assert is_final(error)
+        assert is_refusal(error)
         assert "not as a node does; is that the node's RPC port?" in str(error)
         node.instead["getblockhash"] = lambda _: web.json_response({"result": 7, "error": None})
     assert "its genesis block is '7' (of no known network)" in str(await refusal(node.url))
@@ -200,7 +201,7 @@ async def test_tls_is_checked_and_its_authority_can_be_named(
     async with Node(MemoryChain(*kit.blocks), tls=context) as node:
         url = f"https://user:pass%2Fword@localhost:{node.port}"
         error = await refusal(url)
-        assert is_final(error)
+        assert is_refusal(error)
         assert "is not trusted" in str(error)
         assert "name the file of its authority in SSL_CERT_FILE" in str(error)
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
@@ -220,11 +221,11 @@ async def test_tls_is_checked_and_its_authority_can_be_named(
 
 async def test_a_node_of_another_chain_stops(node: Node) -> None:
     error = await refusal(node.url, "ltc")
-    assert is_final(error)
+    assert is_refusal(error)
     assert "does not follow ltc: its genesis block is '0f9188f1" in str(error)
     assert "(of bsv regtest or btc regtest or bch regtest)" in str(error)
     error = await refusal(f"{node.url}?network=mainnet")
-    assert is_final(error)
+    assert is_refusal(error)
     assert "follows bsv regtest, not bsv mainnet; correct the URL, or ?network=" in str(error)
 
 
@@ -239,7 +240,7 @@ async def test_a_node_beyond_a_parting_of_chains_stops_when_it_is_there(
     node.chain.arrive(kit.mine())
     with pytest.raises(SourceError, match=r"its block 7 is .* \(of no known network\)") as refused:
         await chain.tip()
-    assert is_final(refused.value)
+    assert is_refusal(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +272,7 @@ def test_a_name_that_is_no_coin_needs_its_chain() -> None:
 
 async def test_an_address_that_cannot_be_subscribed_to_is_refused(node: Node) -> None:
     error = await refusal(f"{node.url}?zmq=carrier-pigeon")
-    assert is_final(error)
+    assert not is_refusal(error)
     assert "zmq=carrier-pigeon is not a valid address" in str(error)
 
 
@@ -383,7 +384,7 @@ async def test_a_node_that_prunes_what_is_needed_names_the_first_height_it_has(
     assert len(await hashes(chain, 4)) == 3
     with pytest.raises(SourceError, match=r"has them from 4 on; start with \?from=4, or let it keep all") as refused:
         await hashes(chain, 3)
-    assert is_final(refused.value)
+    assert is_refusal(refused.value)
 
 
 async def test_a_block_that_the_node_does_not_give_is_asked_for_again_later(
@@ -441,7 +442,7 @@ async def test_headers_that_break_a_rule_are_not_followed(forgery: str, kit: Cha
         node.instead["getblockheader"] = lambda _: web.json_response({"result": raw.hex(), "error": None})
         with pytest.raises(SourceError, match=message) as refused:
             await chain.tip()
-        assert is_final(refused.value) == (forgery != "cut")
+        assert is_refusal(refused.value) == (forgery != "cut")
 
 
 async def test_a_node_that_went_back_below_what_is_known_is_waited_for(

@@ -250,6 +250,76 @@ async def test_an_original_that_began_late_is_mirrored_from_there_on(original: O
     await source.close()
 
 
+async def test_where_anchors_begin_is_asked_again(original: Original) -> None:
+    original.kit.mine_empty(5)
+    original.chain.arrive(*original.kit.blocks)
+    await original.caught_up()
+    stated = {"genesisHeight": 1_000_000_000}
+    original.relay.change = lambda path, _question, answer: (
+        answer | stated if path == "/requestTopicAnchorTip" else answer
+    )
+    source = original.source()
+    with pytest.raises(SourceUnavailableError, match="has anchors from block 1,000,000,000 to block 6"):
+        await source.open()
+    stated["genesisHeight"] = 4
+    await source.open()
+    assert source.first == 4
+    stated["genesisHeight"] = 0
+    await source.tip()
+    assert source.first == 0
+    assert "begin at block 0, and said 4 before: read it again (a2b index --again demo)" in source.warning
+    await source.close()
+
+
+async def test_headers_that_repeat_are_not_asked_for_again_and_again(original: Original) -> None:
+    kit = original.kit
+    kit.mine_empty(5)
+    original.chain.arrive(*kit.blocks)
+    await original.caught_up()
+    repeated = kit.blocks[3].raw[:80].hex()
+
+    def endless(path: str, _question: Any, answer: Any) -> Any:
+        if path == "/requestTopicAnchorTip":
+            return answer | {"blockHeight": 1_000_000}
+        return answer | {"headers": [repeated]} if "headers" in answer and answer["headers"] == [] else answer
+
+    original.relay.change = endless
+    source = original.source()
+    with pytest.raises(SourceUnavailableError, match="delivers header 3 for header 7"):
+        await source.open()
+    assert original.relay.counts["/v1/headers"] <= 4
+    await source.close()
+
+
+async def test_an_overlay_that_delivers_nothing_below_its_newest_anchor_is_named_and_then_read(
+    original: Original,
+) -> None:
+    kit = original.kit
+    kit.mine_empty(2)
+    original.chain.arrive(*kit.blocks)
+    await original.caught_up()
+    async with original.mirror() as mirror:
+        await mirror.catch_up()
+        [follower] = mirror.followers
+        kit.mine(echo := kit.inscribe(agent("Echo")))
+        original.chain.arrive(*kit.blocks)
+        await original.caught_up()
+        original.relay.change = swapped("headers", [])
+        with pytest.raises(SourceUnavailableError, match="delivers no header 3"):
+            await mirror.catch_up()
+        original.relay.change = swapped("anchors", [])
+        await mirror.catch_up()
+        assert follower.progress.state == "following", "once, it may be a reorganisation"
+        for _ in range(2):
+            await mirror.catch_up()
+            assert follower.progress.state == "unreachable"
+            assert follower.progress.error == "demo: the source delivers no block 4, though its newest is 4"
+        original.relay.change = lambda _path, _question, answer: answer
+        await mirror.catch_up()
+        assert (follower.progress.state, follower.progress.error) == ("following", "")
+        assert mirror.live() == {str(echo)}
+
+
 @pytest.mark.parametrize(
     "url",
     [

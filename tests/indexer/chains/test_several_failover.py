@@ -66,7 +66,9 @@ async def test_another_source_goes_on_in_the_middle_of_a_run_of_blocks(kit: Chai
     chains = [Halting(*kit.blocks), Halting(*kit.blocks), MemoryChain(*kit.blocks)]
     async with opened(*chains) as failover:
         await until(lambda: states(failover) == ["current", "ready", "ready"])
-        assert await heights(failover, 0, 9) == list(range(10))
+        numbers = [failover.served_by(ref.height) async for ref, _ in failover.blocks(0, 9)]
+        assert numbers == [1] * 3 + [2] * 3 + [3] * 4
+        assert [failover.served_by(height) for height in range(10)] == numbers
 
 
 async def test_sources_that_fail_by_turns_are_given_up_when_none_gets_further(kit: ChainKit) -> None:

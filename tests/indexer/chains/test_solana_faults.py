@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from aiohttp import web
+from solders.hash import Hash
 
 from indexer.chains import create
 from indexer.chains.jsonrpc import JsonRpc
 from indexer.chains.solana import accounts, endpoint
-from indexer.chains.solana.chain import GENESIS, SolanaChain
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.chains.solana.chain import GENESIS, PATIENCE_SECONDS, SolanaChain
+from indexer.errors import OtherNetworkError, SourceError, SourceRefusalError, SourceUnavailableError
 from indexer.store import StoreError
 from indexer.sync.follower import Follower
 from parsers.errors import ParseError
@@ -48,7 +49,7 @@ async def refused(followed: Followed, kind: type[SourceError] = SourceUnavailabl
     before = indexing.store.outbox.newest_seq(), indexing.store.blocks.newest("sol")
     with pytest.raises(SourceError) as error:
         await indexing.catch_up()
-    assert isinstance(error.value, SourceUnavailableError) == (kind is not SourceError)
+    assert isinstance(error.value, SourceUnavailableError)
     assert (indexing.store.outbox.newest_seq(), indexing.store.blocks.newest("sol")) == before
     return str(error.value)
 
@@ -106,15 +107,26 @@ async def test_other_accounts_at_the_slot_that_was_read_are_refused(followed: Fo
 async def test_an_endpoint_that_becomes_another_clusters_is_refused(followed: Followed) -> None:
     server, _, _ = followed
     server.alter("getGenesisHash", lambda _: next(iter(GENESIS)))
-    message = await refused(followed, SourceError)
+    message = await refused(followed, OtherNetworkError)
     assert f"the genesis hash is {next(iter(GENESIS))} now, and was {server.genesis}" in message
+
+
+async def test_a_genesis_hash_that_was_wrong_at_the_start_after_its_part_of_the_id_ends_nothing(
+    followed: Followed,
+) -> None:
+    server, _, chain = followed
+    server.alter("getGenesisHash", lambda answer: answer[:-1] + ("1" if answer[-1] != "1" else "2"))
+    await chain.open()
+    server.honest()
+    await goes_on(followed)
+    assert chain.caip2 == server.caip2
 
 
 async def test_a_database_of_another_cluster_is_refused(followed: Followed) -> None:
     server, indexing, _ = followed
     async with SolanaServer("another") as other:
         chain = other.chain(indexing.source_store)
-        with pytest.raises(StoreError, match=rf"holds {server.caip2} under the name 'sol', and the source is"):
+        with pytest.raises(OtherNetworkError, match=rf"holds {server.caip2} under the name 'sol', and the source is"):
             await Follower(chain, indexing.store, indexing.writer).open()
         await chain.close()
 
@@ -162,10 +174,12 @@ async def test_an_endpoint_that_is_asked_too_often_is_left_alone_for_as_long_as_
     ("code", "what"),
     [(-32601, "does not serve this method"), (-32602, "does not take this program"), (-32010, "keeps no index")],
 )
-async def test_what_no_waiting_mends_stops_the_chain_with_what_to_do(followed: Followed, code: int, what: str) -> None:
+async def test_what_an_endpoint_does_not_serve_is_a_refusal_that_names_what_to_do(
+    followed: Followed, code: int, what: str
+) -> None:
     server, _, _ = followed
     server.refuse(ACCOUNTS, code, "no")
-    assert what in await refused(followed, SourceError)
+    assert what in await refused(followed, SourceRefusalError)
 
 
 @pytest.mark.parametrize("code", [-32005, -32012, -32603, 0])
@@ -176,10 +190,48 @@ async def test_other_refusals_pass(followed: Followed, code: int) -> None:
     await goes_on(followed)
 
 
-async def test_a_wrong_key_stops_the_chain_and_is_not_shown(followed: Followed) -> None:
+async def test_a_wrong_key_is_a_refusal_and_not_shown(followed: Followed) -> None:
     server, _, _ = followed
     server.fail(ACCOUNTS, 403)
-    assert "refuses access (403)" in await refused(followed, SourceError)
+    assert "refuses access (403)" in await refused(followed, SourceRefusalError)
+
+
+async def test_a_slot_that_a_public_cluster_cannot_have_reached_is_not_believed(
+    server: SolanaServer, tmp_path: Path
+) -> None:
+    server.genesis = Hash.from_string(next(iter(GENESIS)))
+    with Indexing(f"sqlite:///{tmp_path}/solana.db") as indexing:
+        chain = server.chain(indexing.source_store)
+        indexing.chains, followed = (chain,), (server, indexing, chain)
+        await indexing.catch_up()
+        honest = server.slot
+        for slot in (2**31 - 3, honest + 700):
+            server.slot = slot
+            assert f"is at slot {slot:,}, and slot" in await refused(followed)
+        server.slot = honest + 500
+        await goes_on(followed)
+        await chain.close()
+    with Indexing(f"sqlite:///{tmp_path}/solana.db") as indexing:
+        chain = server.chain(indexing.source_store)
+        indexing.chains = (chain,)
+        server.slot = 2**31 - 3
+        server.put("b", agent("Another"))
+        assert "is the highest that can be reached by now" in await refused((server, indexing, chain))
+        await chain.close()
+
+
+async def test_a_slot_that_no_endpoint_reaches_for_ten_minutes_is_forgotten(followed: Followed) -> None:
+    server, indexing, chain = followed
+    stored = server.slot
+    server.slot = stored + 10_000
+    await indexing.catch_up()
+    server.slot = stored + 50
+    assert "Minimum context slot" in await refused(followed)
+    now = chain.clock()
+    chain.clock = lambda: now + PATIENCE_SECONDS
+    assert "Minimum context slot" in await refused(followed)
+    await goes_on(followed)
+    assert indexing.store.blocks.newest("sol").height < stored + 10_000  # type: ignore[union-attr]
 
 
 async def test_nobody_there_is_waited_for(tmp_path: Path) -> None:
@@ -285,6 +337,7 @@ async def test_nothing_is_stored_of_an_answer_that_no_endpoint_gives(followed: F
     server.put("b", agent("Good, beside a bad one"))
     server.alter(ACCOUNTS, lambda answer: {**answer, "value": [*answer["value"], row(owner="me")]})
     assert "sends an invalid answer: the account" in await refused(followed)
+    assert followed[1].chains[0].violation_count == 1
     await goes_on(followed)
 
 

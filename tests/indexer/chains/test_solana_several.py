@@ -11,8 +11,10 @@ import pytest_asyncio
 
 from indexer.chains.failover import join
 from indexer.chains.solana.chain import SolanaChain
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.chains.solana.endpoint import RETURN_SECONDS
+from indexer.errors import SourceError, SourceRefusalError, SourceUnavailableError
 from tests.chainkit import agent
+from tests.clocks import Clock
 from tests.indexing import Indexing
 from tests.solana_server import PROGRAM, SolanaServer, hurry, named
 
@@ -77,6 +79,25 @@ async def test_another_takes_over_at_once_and_stays(world: World, status: int) -
     assert world.calls[0] == query
 
 
+async def test_the_first_is_used_again_after_a_while_and_rights_what_the_other_sent(world: World) -> None:
+    clock = world.chain.endpoint.rpc.clock = Clock()
+    world.put("a", agent("A"))
+    await world.live()
+    world.one.fail(ACCOUNTS, 500)
+    world.two.put("liar", agent("Liar"))
+    world.one.slot = world.two.slot
+    assert await world.live() == world.ids("a", "liar")
+    clock.now += RETURN_SECONDS - 1
+    world.put("b", agent("B"))
+    assert await world.live() == world.ids("a", "b", "liar")
+    clock.now += 1
+    world.put("c", agent("C"))
+    assert await world.live() == world.ids("a", "b", "c")
+    world.one.fail(ACCOUNTS, 500)
+    world.put("d", agent("D"))
+    assert await world.live() == world.ids("a", "b", "c", "d", "liar")
+
+
 async def test_one_that_lags_behind_what_was_read_is_passed_over(world: World) -> None:
     world.put("a", agent("A"))
     await world.live()
@@ -95,7 +116,7 @@ async def test_a_source_with_a_false_answer_is_not_queried_the_next_time(world: 
     assert await world.live() == world.ids("a", "b")
 
 
-async def test_where_all_fail_the_chain_is_waited_for_or_stops(world: World) -> None:
+async def test_where_all_fail_the_chain_is_waited_for(world: World) -> None:
     world.put("a", agent("A"))
     await world.live()
     world.one.fail(ACCOUNTS, 403)
@@ -104,9 +125,8 @@ async def test_where_all_fail_the_chain_is_waited_for_or_stops(world: World) -> 
         await world.live()
     world.one.fail(ACCOUNTS, 403)
     world.two.fail(ACCOUNTS, 403)
-    with pytest.raises(SourceError, match="refuses access") as error:
+    with pytest.raises(SourceRefusalError, match="refuses access"):
         await world.live()
-    assert not isinstance(error.value, SourceUnavailableError)
     assert await world.live() == world.ids("a")
 
 
@@ -137,5 +157,21 @@ async def test_a_source_that_fails_after_its_accounts_is_not_replaced_in_one_rea
 
 def test_endpoints_of_different_programs_are_not_one_chain() -> None:
     urls = [f"https://a.example/?program={PROGRAM}", f"https://b.example/?program={named('another')}"]
-    with pytest.raises(SourceError, match="sol: its sources differ in program, poll or from"):
+    with pytest.raises(SourceError, match="sol: its sources differ in program, poll, from, max-answer;"):
         join("sol", urls)
+
+
+async def test_an_endpoint_that_asks_to_wait_waits_for_an_hour_while_another_answers(world: World) -> None:
+    one, two = world.chain.endpoint.rpc.all
+    assert (one.has_substitute(), two.has_substitute()) == (False, False)
+    world.put("Alpha", agent("Alpha"))
+    await world.live()
+    assert (one.has_substitute(), two.has_substitute()) == (False, True)
+    world.one.fail(ACCOUNTS, 429, Retry_After="9999")
+    await world.live()
+    assert (one.has_substitute(), two.has_substitute()) == (True, False)
+    with pytest.raises(SourceUnavailableError, match=r"asks to wait for 3,[56]"):
+        await one.call(ACCOUNTS)
+    two.has_substitute = one.has_substitute = lambda: False
+    with pytest.raises(SourceUnavailableError, match=r"asks to wait for (600|59.)"):
+        await one.call(ACCOUNTS)

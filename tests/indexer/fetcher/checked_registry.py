@@ -28,11 +28,14 @@ from tests.pointer_facts import Clock
 class CheckedRegistry:
     """A subclass names the checks that run beside those of cards and domains."""
 
+    endpoint_ports = False
+    limits = replace(QUICK, first_byte=4.0, total=20.0)
+
     def __init__(
         self, indexing: Indexing, chain: MemoryChain, kit: ChainKit, net: Net, dns: NameServer, clock: Clock
     ) -> None:
         self.indexing, self.store, self.clock, self.chain, self.kit = indexing, indexing.store, clock, chain, kit
-        fetcher = net.fetcher(replace(QUICK, first_byte=4.0, total=20.0), clock=clock)
+        fetcher = net.fetcher(self.limits, clock=clock, endpoint_ports=self.endpoint_ports)
         txt = TxtRecords([dns.place])
         self.loop = FetchLoop(
             self.store, indexing.writer, CardFetcher(fetcher, clock=clock), DomainVerifier(fetcher, txt),

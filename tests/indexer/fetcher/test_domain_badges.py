@@ -108,7 +108,7 @@ async def test_a_host_in_trouble_is_not_asked_for_its_other_card(server: Hostile
 
 
 async def test_what_no_budget_allows_was_not_asked(badger: DomainVerifier) -> None:
-    def admit(host: str, address: object) -> None:
+    def admit(host: str, address: object, _port: int) -> None:
         raise FetchError("fetch-budget", "9 s", 9.0)
 
     with pytest.raises(FetchError, match="next visit is in 9 s"):
@@ -246,7 +246,9 @@ async def test_few_listings_without_a_badge_are_announced_after_a_check_and_many
     assert registry.record(HostNames()) == sorted(map(str, agents))
     assert {registry.badge(item).checked_at for item in agents} == {NOW}
     registry.now += 1
-    assert registry.record(HostNames(refusal=Refusal("fetch-resolve", "no such name"))) == []
+    assert registry.record(HostNames(refusal=Refusal("fetch-resolve", "no such name"))) == sorted(map(str, agents))
+    failed = registry.badge(agents[0])
+    assert (failed.by, failed.reason, failed.tried_at) == ("", "fetch-resolve", NOW + 1)
     await registry.mine(registry.kit.inscribe(card("One more")))
     registry.now += 1
     assert registry.record(HostNames()) == []

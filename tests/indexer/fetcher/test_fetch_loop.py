@@ -22,11 +22,21 @@ from indexer.fetcher.fetch_loop import HELD_SECONDS, NEWS_SECONDS, POLL_SECONDS,
 from indexer.fetcher.http_fetcher import open_admit
 from indexer.fetcher.outcomes import BACKOFF, TRIED_FOR, WATCH
 from indexer.fetcher.reasons import FetchError, Refusal
-from indexer.store import FetchState, LocatorStatus, Store, StoreError, Writer, block_writer, connect
+from indexer.store import (
+    FetchOutcome,
+    FetchState,
+    LocatorStatus,
+    Store,
+    StoreError,
+    Writer,
+    block_writer,
+    connect,
+    visits,
+)
 from indexer.store.requests import Rechecks
 from tests.databases import store
 from tests.facts import born, outpoint_of, says
-from tests.hostile import QUICK, Hostile, Net, answer, authority, net, ok, raw, server, silent
+from tests.hostile import QUICK, Hostile, Net, answer, authority, net, ok, raw, redirect, server, silent
 from tests.names import NameServer, names
 from tests.pointer_facts import NOW, Clock, card, clock, digest, points, writer
 from tests.waiting import until
@@ -201,6 +211,22 @@ async def test_a_name_that_can_never_be_fetched_is_given_up_at_once(server: Host
     assert server.connections == 0
 
 
+@pytest.mark.parametrize(
+    "location", ["http://agent.example/", "https://agent.example:8443/", "https://a:b@agent.example/"]
+)
+async def test_a_redirect_to_what_is_never_fetched_is_of_one_answer(
+    location: str, server: Hostile, fetching: Fetching
+) -> None:
+    server.say(FIRST, redirect(location))
+    fetching.mine(points(HOST, ALPHA))
+    await fetching.round()
+    result = fetching.fetch_status()
+    assert (result.state, result.reason) == (FetchState.FAILED, "fetch-redirect")
+    server.say(FIRST, ok(ALPHA))
+    await fetching.round(BACKOFF.pause_ms(1))
+    assert fetching.fetch_status().state is FetchState.MET
+
+
 async def test_an_anchor_seen_while_a_fetch_is_under_way_has_it_fetched_once_more(
     server: Hostile, fetching: Fetching
 ) -> None:
@@ -308,6 +334,31 @@ async def test_a_fault_of_our_own_is_recorded_and_the_loop_goes_on(
     )
     assert fetching.fetch_status("other.example").state is FetchState.MET
     assert "a mistake" in caplog.text
+
+
+async def test_a_locator_with_an_outcome_that_cannot_be_stored_is_left_out_for_an_hour(
+    server: Hostile, fetching: Fetching, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = visits.record_fetch
+    is_failing = True
+
+    def recording(writer: Writer, locator: str, outcome: FetchOutcome) -> int:
+        if locator == HOST and is_failing:
+            raise OverflowError("too large")
+        return record(writer, locator, outcome)
+
+    monkeypatch.setattr(visits, "record_fetch", recording)
+    server.say(FIRST, ok(ALPHA))
+    fetching.mine(points(HOST, ALPHA), points("other.example", ALPHA, position=1))
+    for _ in range(5):
+        await fetching.round(11 * 60_000)
+    assert fetching.fetch_status("other.example").state is FetchState.MET
+    assert server.paths().count(FIRST) == 2
+    assert caplog.text.count("fetch of agent.example failed, and is left out") == 1
+    is_failing = False
+    for _ in range(2):
+        await fetching.round(11 * 60_000)
+    assert fetching.fetch_status().state is FetchState.MET
 
 
 async def test_a_database_that_refuses_ends_the_loop(
@@ -427,7 +478,7 @@ class HostTally(CardFetcher):
     ) -> CardFetch:
         host = visited_host(locator)
         try:
-            admit(host, ip_address(self.address(host)))
+            admit(host, ip_address(self.address(host)), 443)
         except FetchError as error:
             refused = Attempt(locator, self.clock(), refusal=error.refusal, retry_after=error.retry_after)
             return CardFetch(locator, (refused,), wanted)

@@ -197,35 +197,35 @@ BAD_REDIRECTS: dict[str, tuple[str, str]] = {
     "the loopback": ("https://127.0.0.1/", "fetch-address"),
     "no address": ("https://0.0.0.0/", "fetch-address"),
     "a private address": ("https://10.0.0.1/admin", "fetch-address"),
-    "a public address": ("https://93.184.216.34/", "fetch-name"),
-    "the loopback as one number": ("https://2130706433/", "fetch-name"),
-    "the loopback in hex": ("https://0x7f000001/", "fetch-name"),
-    "the loopback in octal": ("https://0177.0.0.1/", "fetch-name"),
-    "the loopback in short": ("https://127.1/", "fetch-name"),
-    "the loopback with a dot behind": ("https://127.0.0.1./", "fetch-name"),
+    "a public address": ("https://93.184.216.34/", "fetch-redirect"),
+    "the loopback as one number": ("https://2130706433/", "fetch-redirect"),
+    "the loopback in hex": ("https://0x7f000001/", "fetch-redirect"),
+    "the loopback in octal": ("https://0177.0.0.1/", "fetch-redirect"),
+    "the loopback in short": ("https://127.1/", "fetch-redirect"),
+    "the loopback with a dot behind": ("https://127.0.0.1./", "fetch-redirect"),
     "the loopback in circled digits": (
         "https://\u2460\u2461\u2466.0.0.1/".encode().decode("latin-1"),
         "fetch-redirect",
     ),
-    "a name of one label": ("https://localhost/", "fetch-name"),
-    "a name with a dot behind": ("https://agent.example./", "fetch-name"),
-    "a name that IDNA refuses": ("https://-x-.example/", "fetch-name"),
-    "an empty name": ("https:///x", "fetch-name"),
-    "plain HTTP": ("http://agent.example/", "fetch-scheme"),
-    "another port": ("https://agent.example:8443/", "fetch-port"),
-    "port 80 with TLS": ("https://agent.example:80/", "fetch-port"),
-    "port 0": ("https://agent.example:0/", "fetch-port"),
-    "a port of six digits": ("https://agent.example:000443/", "fetch-url"),
-    "credentials": ("https://user:secret@agent.example/", "fetch-credentials"),
-    "a name before another": ("https://agent.example@other.example/", "fetch-credentials"),
-    "a backslash": ("https://agent.example\\@other.example/", "fetch-url"),
-    "a file": ("file:///etc/passwd", "fetch-scheme"),
-    "gopher": ("gopher://agent.example/_x", "fetch-scheme"),
-    "ftp": ("ftp://agent.example/x", "fetch-scheme"),
-    "data": ("data:application/json,1", "fetch-url"),
-    "script": ("javascript:alert(1)", "fetch-url"),
+    "a name of one label": ("https://localhost/", "fetch-redirect"),
+    "a name with a dot behind": ("https://agent.example./", "fetch-redirect"),
+    "a name that IDNA refuses": ("https://-x-.example/", "fetch-redirect"),
+    "an empty name": ("https:///x", "fetch-redirect"),
+    "plain HTTP": ("http://agent.example/", "fetch-redirect"),
+    "another port": ("https://agent.example:8443/", "fetch-redirect"),
+    "port 80 with TLS": ("https://agent.example:80/", "fetch-redirect"),
+    "port 0": ("https://agent.example:0/", "fetch-redirect"),
+    "a port of six digits": ("https://agent.example:000443/", "fetch-redirect"),
+    "credentials": ("https://user:secret@agent.example/", "fetch-redirect"),
+    "a name before another": ("https://agent.example@other.example/", "fetch-redirect"),
+    "a backslash": ("https://agent.example\\@other.example/", "fetch-redirect"),
+    "a file": ("file:///etc/passwd", "fetch-redirect"),
+    "gopher": ("gopher://agent.example/_x", "fetch-redirect"),
+    "ftp": ("ftp://agent.example/x", "fetch-redirect"),
+    "data": ("data:application/json,1", "fetch-redirect"),
+    "script": ("javascript:alert(1)", "fetch-redirect"),
     "nowhere": ("", "fetch-redirect"),
-    "a broken bracket": ("https://[::1/", "fetch-url"),
+    "a broken bracket": ("https://[::1/", "fetch-redirect"),
     "a URL of 3 kB": ("https://agent.example/" + "x" * 3_000, "fetch-redirect"),
     "a space": ("https://agent.example/ x", "fetch-redirect"),
     "a private name": ("https://inside.example/", "fetch-address"),
@@ -300,10 +300,10 @@ async def test_no_address_of_a_name_is_asked_without_a_budget(server: Hostile, n
     net.names["agent.example"] = ["93.184.216.1", PUBLIC]
     net.dead.add("93.184.216.1")
     answers: list[tuple[str, str]] = []
-    await net.fetcher().get(URL, admit=lambda host, address: answers.append((host, str(address))))
+    await net.fetcher().get(URL, admit=lambda host, address, _port: answers.append((host, str(address))))
     assert answers == [("agent.example", "93.184.216.1"), ("agent.example", PUBLIC)]
 
-    def admit(host: str, address: object) -> None:
+    def admit(host: str, address: object, _port: int) -> None:
         if str(address) == PUBLIC:
             raise FetchError("fetch-budget", "9 s", 9.0)
 

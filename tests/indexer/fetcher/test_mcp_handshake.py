@@ -8,6 +8,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -25,6 +26,7 @@ from indexer.store.motebit_hosts import PIN_DURATION
 from indexer.store.requests import Rechecks
 from overlay.systems.motebit.mcp_handshake import MAX_EVENTS, McpHandshakes, handshake
 from parsers.claims.canonical_json import jcs
+from tests.chainkit import agent
 from tests.hostile import Hostile, Net, answer, authority, net, ok, raw, redirect, server
 from tests.indexer.fetcher.test_motebit_identity import FILE, HOST, IDENTITY, KEYS, MotebitRegistry, identity_file
 from tests.names import NameServer, names
@@ -209,6 +211,86 @@ async def test_another_key_or_no_answer_is_refused(server: Hostile, registry: Mc
     server.say("/mcp", raw(answer("500 Internal Server Error")))
     await registry.after(CHECK_INTERVAL)
     assert registry.handshake(id_) == (False, "refused", "mcp-error")
+
+
+async def test_an_endpoint_on_another_port_is_unchecked(server: Hostile, registry: McpRegistry) -> None:
+    server.say(FILE, ok(identity_file(service_url=f"https://{HOST}:3200/mcp")))
+    id_ = await registry.inscribe()
+    await registry.after()
+    await registry.after()
+    assert registry.handshake(id_) == (True, "unchecked", "fetch-port")
+
+
+class AnyPortRegistry(McpRegistry):
+    """The same, where endpoints are reached on high ports, too."""
+
+    endpoint_ports = True
+    limits = replace(McpRegistry.limits, connect=1.5)
+
+
+@pytest.fixture
+def reaching(database_url: str, net: Net, names: NameServer, clock: Clock) -> Iterator[AnyPortRegistry]:
+    with AnyPortRegistry.open(database_url, net, names, clock) as opened:
+        yield opened
+
+
+OTHER_PORT = f"https://{HOST}:3200/mcp"
+
+
+async def test_an_endpoint_on_a_high_port_is_verified_and_unchecked_where_no_server_is_reached(
+    server: Hostile, net: Net, reaching: AnyPortRegistry
+) -> None:
+    net.closed.add(3200)
+    server.say(FILE, ok(identity_file(service_url=OTHER_PORT)))
+    mcp(server)
+    id_ = await reaching.inscribe()
+    await reaching.after()
+    await reaching.after()
+    assert reaching.handshake(id_) == (True, "unchecked", "fetch-port-silent")
+    net.closed.clear()
+    await reaching.after(CHECK_INTERVAL)
+    assert reaching.handshake(id_) == (True, "verified", None)
+    net.closed.add(3200)
+    await reaching.after(CHECK_INTERVAL)
+    assert reaching.handshake(id_) == (True, "unchecked", "fetch-port-silent")
+    net.names[HOST] = OSError("no address")
+    await reaching.after(CHECK_INTERVAL)
+    assert reaching.handshake(id_)[1:] == ("unchecked", "fetch-resolve")
+    assert {port for _, port in net.dialled} == {443, 3200}
+
+
+async def test_silence_takes_back_no_refusal_of_an_answer(server: Hostile, net: Net, reaching: AnyPortRegistry) -> None:
+    server.say(FILE, ok(identity_file(service_url=OTHER_PORT)))
+    mcp(server, key=1)
+    id_ = await reaching.inscribe()
+    await reaching.after()
+    await reaching.after()
+    refused = reaching.motebit(id_)["handshake"]
+    assert reaching.handshake(id_) == (False, "refused", "key-mismatch")
+    net.closed.add(3200)
+    await reaching.after(CHECK_INTERVAL)
+    assert reaching.motebit(id_)["handshake"] == refused
+
+
+async def test_a_third_port_of_a_host_is_left_for_another_day(
+    server: Hostile, net: Net, reaching: AnyPortRegistry
+) -> None:
+    claim = {"motebit_id": IDENTITY, "public_key": KEYS[0].hex()}
+    mcp(server)
+    ids = {}
+    for port in (3200, 3201, 3202):
+        card = agent("Echo", url=f"https://{HOST}:{port}/mcp", **{"x-motebit": claim})
+        ids[port] = await reaching.mine(reaching.kit.inscribe(card))
+        await reaching.after()
+        assert Rechecks(reaching.store.engine).request(ids[port], int(reaching.clock() * 1000))
+        await reaching.after()
+    states = [(port, *reaching.handshake(id_)[1:]) for port, id_ in ids.items()]
+    assert states == [(3200, "verified", None), (3201, "verified", None), (3202, "unchecked", "fetch-port-limit")]
+    assert {port for _, port in net.dialled} == {443, 3200, 3201}
+    for _ in range(3):
+        await reaching.after(CHECK_INTERVAL // 2)
+    assert 3202 in {port for _, port in net.dialled}
+    assert [reaching.handshake(id_)[1:] for id_ in ids.values()] == [("verified", None)] * 3
 
 
 async def test_the_url_of_a_claiming_card_is_asked_on_request_only(server: Hostile, registry: McpRegistry) -> None:

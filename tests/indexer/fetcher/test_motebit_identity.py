@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indexer.diagnosis.diagnoser import Diagnoser
 from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.http_fetcher import HttpFetcher
 from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR
 from indexer.store.motebit_hosts import PIN_DURATION
 from indexer.store.requests import Rechecks
 from overlay.projection.documents import DocumentReader
+from overlay.systems.motebit import agent_rows
 from overlay.systems.motebit.host_identity import MotebitVerifier, listed, published
 from parsers.claims import ed25519
 from parsers.claims.canonical_json import jcs
@@ -77,6 +80,16 @@ class MotebitRegistry(CheckedRegistry):
     def is_verified(self, id_: str) -> bool:
         shown = self.motebit(id_)
         return shown is not None and shown["verified"]
+
+    def warnings(self, id_: str) -> list[str]:
+        return [
+            warning["code"]
+            for warning in self.item(id_)["warnings"]
+            if warning["code"] in ("motebit-claim", "key-changed")
+        ]
+
+    def diagnose(self, id_: str) -> dict[str, Any]:
+        return Diagnoser(self.store, {}).by_name(id_)
 
     def reason(self) -> str:
         with self.store.engine.connect() as connection:
@@ -186,14 +199,56 @@ async def test_another_key_counts_only_where_the_pinned_one_signed_it(
     await registry.after()
     server.say(FILE, ok(identity_file(1)))
     await registry.after(CHECK_INTERVAL)
-    assert (registry.motebit(id_), registry.reason()) == (None, "key-changed")
+    assert (registry.is_verified(id_), registry.reason()) == (False, "key-changed")
     recovery = {"guardian": {"public_key": KEYS[3].hex()}, "succession": [succession(0, 1, guardian=3)]}
     server.say(FILE, ok(identity_file(1, **recovery)))
     await registry.after(CHECK_INTERVAL)
-    assert (registry.motebit(id_), registry.reason()) == (None, "key-changed")
+    assert (registry.is_verified(id_), registry.reason()) == (False, "key-changed")
     server.say(FILE, ok(identity_file(2, succession=[succession(0, 1), succession(1, 2)])))
     await registry.after(CHECK_INTERVAL)
     assert registry.motebit(id_)["publicKey"] == KEYS[2].hex()
+    assert (registry.is_verified(id_), registry.warnings(id_)) == (True, [])
+
+
+async def test_a_changed_key_is_shown_with_the_pinned_one_and_since_when(
+    server: Hostile, registry: MotebitRegistry
+) -> None:
+    server.say(FILE, ok(identity_file()))
+    id_ = await registry.inscribe()
+    rotated = await registry.inscribe(**{"x-motebit": {"motebit_id": IDENTITY, "public_key": KEYS[1].hex()}})
+    foreign = await registry.inscribe(**{"x-motebit": {"motebit_id": IDENTITY, "public_key": KEYS[2].hex()}})
+    await registry.after()
+    server.say(FILE, ok(identity_file(1)))
+    await registry.after(CHECK_INTERVAL)
+    shown = registry.motebit(id_)
+    change = {"reason": "key-changed", "pinned": KEYS[0].hex(), "served": KEYS[1].hex(), "since": shown["since"]}
+    assert shown == {
+        "id": IDENTITY, "publicKey": KEYS[0].hex(), "did": None, "verified": False, "endpoint": f"https://{HOST}/a2a",
+        "capabilities": ["web_search"], **change,
+    }  # fmt: skip
+    assert abs(datetime.fromisoformat(shown["since"]).timestamp() - registry.clock()) < 600
+    assert registry.warnings(id_) == ["key-changed"]
+    assert (registry.motebit(rotated), registry.warnings(rotated)) == (shown, ["key-changed"])
+    assert (registry.motebit(foreign), registry.warnings(foreign)) == (None, ["motebit-claim", "key-changed"])
+    [document] = DocumentReader(registry.store).documents([id_])
+    assert {"motebit:claimed", f"motebit-id:{IDENTITY}", "flagged"} <= set(document.more_facts)
+    row = agent_rows.agent("https://a2b.example", registry.item(id_), "")
+    assert (row["identity"], row["key_change"]) == ("key-changed", {k: v for k, v in change.items() if k != "reason"})
+    resolved = agent_rows.resolution("https://a2b.example", IDENTITY, [row], "")
+    assert (resolved["identity"], resolved["key_change"]) == ("key-changed", row["key_change"])
+    [step] = [step for step in registry.diagnose(id_)["steps"] if step["step"] == "identity"]
+    assert (step["ok"], step["code"]) == (False, "key-changed")
+    assert KEYS[0].hex() in step["detail"]
+    assert KEYS[1].hex() in step["detail"]
+    await registry.after(CHECK_INTERVAL)
+    assert registry.motebit(id_)["since"] == shown["since"]
+    server.say(FILE, raw(answer("500 Broken")))
+    await registry.after(CHECK_INTERVAL)
+    assert registry.motebit(id_)["since"] == shown["since"]
+    server.say(FILE, ok(identity_file()))
+    await registry.after(CHECK_INTERVAL)
+    assert (registry.is_verified(id_), registry.warnings(id_)) == (True, [])
+    assert not [step for step in registry.diagnose(id_)["steps"] if step["step"] == "identity"]
 
 
 async def test_a_pin_ends_when_its_key_was_not_served_for_a_month(server: Hostile, registry: MotebitRegistry) -> None:
@@ -202,7 +257,7 @@ async def test_a_pin_ends_when_its_key_was_not_served_for_a_month(server: Hostil
     await registry.after()
     server.say(FILE, ok(identity_file(1, sovereign_id(KEYS[1]))))
     await registry.after(CHECK_INTERVAL)
-    assert registry.motebit(id_) is None
+    assert not registry.is_verified(id_)
     await registry.after(PIN_DURATION)
     assert registry.motebit(id_)["publicKey"] == KEYS[1].hex()
 

@@ -40,7 +40,7 @@ class World:
     def visit(self, job: Job, error: FetchError | None = None) -> FetchError | None:
         """Visit a host, which ends so; a budget that is used up at the door is what ended it."""
         try:
-            self.schedule.admission(job)(job.host, self.addresses.get(job.host, ADDRESS))
+            self.schedule.admission(job)(job.host, self.addresses.get(job.host, ADDRESS), 443)
         except FetchError as refused:
             error = refused
         self.schedule.finish(job.key, error)
@@ -256,10 +256,10 @@ def test_a_redirect_spends_of_the_domain_that_it_leads_to() -> None:
         job = world.schedule.next()
         assert job is not None
         admit = world.schedule.admission(job)
-        admit(job.host, ADDRESS)
+        admit(job.host, ADDRESS, 443)
         try:
             for _ in range(3):  # connections of one visit count once
-                admit("victim.example", ip_address("198.41.0.4"))
+                admit("victim.example", ip_address("198.41.0.4"), 443)
         except FetchError as error:
             refused.append((number, error.refusal.code, error.retry_after))
         world.schedule.finish(job.key)
@@ -341,9 +341,9 @@ def test_every_address_of_a_name_is_charged_to_its_own_block() -> None:
         job = world.schedule.next()
         assert job is not None
         admit = world.schedule.admission(job)
-        admit(job.host, ip_address(f"203.0.{number}.1"))
+        admit(job.host, ip_address(f"203.0.{number}.1"), 443)
         try:
-            admit(job.host, victim)
+            admit(job.host, victim, 443)
         except FetchError as error:
             refused += error.refusal.code == "fetch-budget"
         world.schedule.finish(job.key)

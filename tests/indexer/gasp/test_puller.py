@@ -117,7 +117,7 @@ async def test_more_outputs_of_one_score_than_a_page_are_all_taken(
     pulling: Pulling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pullers, "PAGE", 4)
-    txids = {pulling.peer.add(pulling.mint.inscribed(f"Agent {coin}", coin), 7) for coin in range(20)}
+    txids = {pulling.peer.add(pulling.mint.inscribed(f"Agent {coin}", coin), 7) for coin in range(19)}
     last = pulling.peer.add(pulling.mint.inscribed("Last", 21), 8.5)
     await pulling.pull()
     assert pulling.stored() == {*txids, last}
@@ -147,7 +147,7 @@ async def test_a_peer_whose_lists_never_end_is_paused_and_read_on_from_there(
             await pulling.pull()
     assert peer.requests["sync"] == 5, "20 outputs in pages of 4"
     [message] = [record.getMessage() for record in caplog.records if "paused" in record.getMessage()]
-    assert "listed 20 outputs in one round, and more follow: it is paused for 3600 s" in message
+    assert "listed 20 outputs in one round, of which or of earlier ones 20 failed: it is paused for 3600 s" in message
     txid = peer.add(pulling.mint.inscribed("Later"), 1_000)
     requests = dict(peer.requests)
     await pulling.pull()
@@ -188,14 +188,54 @@ async def test_what_a_peer_fails_to_deliver_is_tried_again_so_many_times(
 
 
 async def test_a_peer_with_lower_scores_than_before_is_listed_again_after_a_day(pulling: Pulling) -> None:
-    first = pulling.peer.add(pulling.mint.inscribed("First"), 1_000)
+    first = {pulling.peer.add(pulling.mint.inscribed(f"First {coin}", coin), 1_000) for coin in range(2)}
     await pulling.pull()
-    second = pulling.peer.add(pulling.mint.inscribed("Second", 1), 1)
+    second = pulling.peer.add(pulling.mint.inscribed("Second", 2), 1)
     await pulling.pull()
-    assert pulling.stored() == {first}
+    assert pulling.stored() == first
     pulling.time = 86_400
     await pulling.pull()
-    assert pulling.stored() == {first, second}
+    assert pulling.stored() == {*first, second}
+
+
+async def test_a_peer_that_lists_nothing_any_more_is_listed_again_after_an_hour(pulling: Pulling) -> None:
+    first = {pulling.peer.add(pulling.mint.inscribed(f"First {coin}", coin), 1_000) for coin in range(2)}
+    await pulling.pull()
+    pulling.peer.outputs.clear()
+    second = pulling.peer.add(pulling.mint.inscribed("Second", 2), 3)
+    await pulling.pull()
+    assert pulling.stored() == first
+    pulling.time = pullers.EMPTY_SECONDS
+    await pulling.pull()
+    assert pulling.stored() == {*first, second}
+
+
+@pytest.mark.parametrize("others", [0, 1, 5])
+async def test_a_score_far_above_the_others_hides_nothing(pulling: Pulling, others: int) -> None:
+    mint, peer = pulling.mint, pulling.peer
+    txids = {peer.add(mint.inscribed(f"Number {number}", number), 10 + number) for number in range(others)}
+    txids.add(peer.add(mint.inscribed("Far", 10), 2**62))
+    await pulling.pull()
+    assert pulling.stored() == txids
+    txids.add(peer.add(mint.inscribed("Next", 11), 20))
+    await pulling.pull()
+    assert pulling.stored() == txids
+
+
+async def test_outputs_that_a_peer_does_not_have_are_one_line_a_round_and_pause_it(
+    pulling: Pulling, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pullers, "PAGE", 10)
+    monkeypatch.setattr(pullers, "MAX_FAILURES", 40)
+    pulling.peer.invented = count(1)
+    with caplog.at_level(logging.WARNING):
+        await pulling.pull()
+    assert pulling.peer.requests["sync"] == 4
+    assert len([record for record in caplog.records if "are not taken" in record.getMessage()]) == 1
+    assert len(caplog.records) == 2
+    requests = dict(pulling.peer.requests)
+    await pulling.pull()
+    assert dict(pulling.peer.requests) == requests, "paused"
 
 
 async def test_what_is_not_proved_is_not_taken(pulling: Pulling) -> None:
@@ -240,7 +280,7 @@ async def test_an_unforeseen_error_of_one_graph_does_not_end_the_puller(
     odd, submit = pulling.peer.add(pulling.mint.inscribed("Odd")), Admissions.submit
     after = pulling.peer.add(pulling.mint.inscribed("After", 1), 2)
 
-    def submit_or_fail(admissions: Admissions, data: bytes, client: str) -> Admission:
+    def submit_or_fail(admissions: Admissions, data: bytes, client: str = "") -> Admission:
         if b"Odd" in data:
             raise RuntimeError("unforeseen")
         return submit(admissions, data, client)
@@ -255,7 +295,7 @@ async def test_an_unforeseen_error_of_one_graph_does_not_end_the_puller(
 
 
 async def test_an_error_of_the_database_ends_the_round(pulling: Pulling, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_admissions: Admissions, _data: bytes, _client: str) -> Admission:
+    def fail(_admissions: Admissions, _data: bytes, _client: str = "") -> Admission:
         raise StoreError("the disk is full")
 
     pulling.peer.add(pulling.mint.inscribed("Any"))

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
+from indexer.model import LATEST_TIME
 from indexer.rates.feed_client import FeedClient, FeedTable, RatesRefusedError, check_signature, read
 from indexer.rates.feed_urls import RateFeed
-from indexer.rates.outliers import APART, accepted_rates, agrees
+from indexer.rates.outliers import APART, FeedOpinion, agrees, judge
 from indexer.rates.rates_fetcher import RatesFetcher
 from indexer.store import StoreUnavailableError, connect
-from indexer.store.rates import MAX_HISTORY, Quote, Quotes
+from indexer.store.rates import MAX_HISTORY, FeedState, Quote, Quotes
 from parsers.cards.rate_table import RateTable
 from tests.clocks import Clock
 from tests.rate_server import RateServer
@@ -46,6 +49,13 @@ class Bench:
         self.clock.now += after
         await self.loop.round()
         return [status.code for status in self.loop.statuses]
+
+    def refused(self, number: int = 0) -> dict[str, str]:
+        """The currencies that do not count of a feed's last answer, and why, as the store has it, too."""
+        assert self.loop is not None
+        status = self.loop.statuses[number]
+        assert self.quotes.states()[status.feed.name].refused == status.refused
+        return dict(status.refused)
 
     def usable(self) -> dict[str, Decimal]:
         usable = [item.table for item in self.quotes.newest() if self.clock.now < item.table.until]
@@ -157,14 +167,13 @@ async def test_a_leap_is_an_outlier_until_the_past_is_too_old_to_object(bench: B
     for _ in range(3):  # also after a restart, and again and again
         assert await bench.round() == [""]
         assert bench.usable() == d(BSV=1, EUR=41)
-        assert bench.loop
-        assert bench.loop.statuses[0].left_out == ("USD",)
+        assert bench.refused() == {"USD": "leap"}
         bench.over(server.feed("BSV", "/a"))
-    server.tell("/a", {"USD": 500, "EUR": 400})
+    server.tell("/a", {"USD": 76, "EUR": 62})
     assert await bench.round() == ["outlier"]
-    assert bench.usable() == d(BSV=1, EUR=41)
+    assert bench.usable() == d(BSV=1, USD=50, EUR=41), "the last good ones"
     assert await bench.round(3600) == [""]
-    assert bench.usable() == d(BSV=1, USD=500, EUR=400)
+    assert bench.usable() == d(BSV=1, USD=76, EUR=62)
 
 
 async def test_a_refused_leap_of_one_currency_leaves_its_last_good_quote(bench: Bench, server: RateServer) -> None:
@@ -176,7 +185,7 @@ async def test_a_refused_leap_of_one_currency_leaves_its_last_good_quote(bench: 
     server.tell("/a", {"USD": 500, "EUR": 41})
     assert await bench.round() == [""]
     assert bench.loop is not None
-    assert bench.loop.statuses[0].left_out == ("USD",)
+    assert bench.refused() == {"USD": "leap"}
     own, instead = bench.quotes.newest()
     assert (own.table.rates, own.is_refused, own.table.quoted_at) == (d(BSV=1, EUR=41), False, now + 60)
     assert (instead.table.rates, instead.is_refused) == (d(BSV=1, EUR=41, USD=50), True)
@@ -215,19 +224,113 @@ async def test_a_feed_that_others_contradict_is_refused_and_the_next_one_used(be
 
 async def test_a_leap_that_the_others_make_too_is_believed_at_once(bench: Bench, server: RateServer) -> None:
     bench.over(server.feed("BSV", "/a"), server.feed("BSV", "/b"))
-    for dollars in (50, 100):
+    for dollars in (50, 90):
         server.tell("/a", {"USD": dollars})
         server.tell("/b", {"USD": dollars + 1})
         assert await bench.round() == ["", ""]
-    assert bench.usable()["USD"] == 100
+    assert bench.usable()["USD"] == 90
 
 
-async def test_of_two_that_contradict_each_other_the_preferred_is_used(bench: Bench, server: RateServer) -> None:
+async def test_of_two_that_contradict_each_other_neither_is_used(bench: Bench, server: RateServer) -> None:
     bench.over(server.feed("BSV", "/a"), server.feed("BSV", "/b"))
     server.tell("/a", {"USD": 50})
     server.tell("/b", {"USD": 500})
-    assert await bench.round() == ["", "outlier"]
-    assert await bench.round() == ["", "outlier"]
+    for _ in range(2):
+        assert await bench.round() == ["outlier", "outlier"]
+        assert bench.usable() == {}
+        assert (bench.refused(0), bench.refused(1)) == ({"USD": "contradicted"}, {"USD": "contradicted"})
+    server.tell("/b", {"USD": 51})
+    assert await bench.round() == ["", ""]
+    assert bench.usable()["USD"] == 50
+
+
+async def test_a_feed_that_climbs_by_small_steps_is_stopped_by_the_one_that_contradicts_it(
+    bench: Bench, server: RateServer
+) -> None:
+    bench.over(server.feed("BSV", "/liar"), server.feed("BSV", "/honest"))
+    server.tell("/honest", {"USD": 50})
+    for step in range(60):
+        server.tell("/liar", {"USD": str(50 * Decimal("1.4") ** step)})
+        await bench.round()
+        assert bench.usable()["USD"] <= 70
+    await bench.round(3600)
+    assert bench.usable() == {}, "the last rates on which both agreed are too old"
+    server.tell("/liar", {"USD": 52})
+    assert await bench.round() == ["", ""]
+    assert bench.usable()["USD"] == 52
+
+
+async def test_alone_a_feed_climbs_to_twice_the_median_of_six_hours_and_no_further(
+    bench: Bench, server: RateServer
+) -> None:
+    bench.over(server.feed("BSV", "/a"))
+    server.tell("/a", {"USD": 50})
+    await bench.round()
+    for step in range(1, 60):
+        server.tell("/a", {"USD": str(min(50 * Decimal("1.4") ** step, 200))})
+        await bench.round()
+        assert bench.usable()["USD"] <= 100
+        if step % 10 == 0:
+            bench.over(server.feed("BSV", "/a"))  # the six hours are remembered over a restart
+    assert bench.refused() == {"USD": "leap"}
+    for _ in range(5 * 4):
+        assert await bench.round(900) == ["outlier"]
+    assert bench.refused() == {"USD": "median"}
+    assert bench.usable() == {}
+    for _ in range(2 * 4):
+        await bench.round(900)
+    assert bench.usable()["USD"] == 200, "after six hours nothing is left to compare with"
+
+
+async def test_a_feed_that_was_silent_comes_back_as_a_newcomer_and_has_to_agree_first(
+    bench: Bench, server: RateServer
+) -> None:
+    feeds = server.feed("BSV", "/a"), server.feed("BSV", "/b")
+    bench.over(*feeds)
+    server.tell("/a", {"USD": 52})
+    server.tell("/b", {"USD": 52.13})
+    assert await bench.round() == ["", ""]
+    server.send("/a", b"", status=503)
+    assert await bench.round(1800) == ["status", ""]
+    assert await bench.round(1801) == ["status", ""]
+    bench.over(*feeds)  # a restart makes no newcomer of one that has a vote, and the other way round
+    server.tell("/a", {"USD": 260})
+    for _ in range(3):
+        assert await bench.round() == ["outlier", ""]
+        assert bench.usable()["USD"] == Decimal("52.13")
+        assert bench.refused() == {"USD": "newcomer"}
+        bench.over(*feeds)
+    server.tell("/a", {"USD": 53})
+    assert await bench.round() == ["", ""]
+    assert bench.usable()["USD"] == 53
+    server.tell("/a", {"USD": 260})
+    assert await bench.round() == ["outlier", "outlier"], "one that has a vote contradicts again"
+
+
+async def test_a_feed_that_was_silent_alone_is_compared_with_what_others_quoted(
+    bench: Bench, server: RateServer
+) -> None:
+    server.tell("/b", {"USD": 52.13})
+    bench.over(server.feed("BSV", "/b"))
+    await bench.round()
+    server.tell("/a", {"USD": 260})
+    bench.over(server.feed("BSV", "/a"))  # another feed in its place
+    assert await bench.round(2 * 3600) == ["outlier"]
+    assert bench.refused() == {"USD": "median"}
+
+
+async def test_a_third_feed_breaks_a_tie(bench: Bench, server: RateServer) -> None:
+    for path, dollars in (("/a", 50), ("/b", 50), ("/c", 51)):
+        server.tell(path, {"USD": dollars})
+    bench.over(server.feed("BSV", "/a"), server.feed("BSV", "/b"))
+    await bench.round()
+    server.tell("/a", {"USD": 70})
+    await bench.round()
+    server.tell("/a", {"USD": 90})
+    assert await bench.round() == ["outlier", "outlier"]
+    bench.over(*(server.feed("BSV", path) for path in ("/a", "/b", "/c")))
+    assert await bench.round() == ["outlier", "", ""]
+    assert bench.usable()["USD"] == 50
 
 
 async def test_when_the_preferred_feed_fails_the_next_is_used_and_then_the_first_again(
@@ -314,10 +417,16 @@ class Absent(Quotes):
 
     gone = True
 
-    def store(self, current: Sequence[Quote], limit: int = MAX_HISTORY) -> None:
+    def store(
+        self,
+        current: Sequence[Quote],
+        states: Mapping[str, FeedState] | None = None,
+        outranked: Sequence[str] = (),
+        limit: int = MAX_HISTORY,
+    ) -> None:
         if self.gone:
             raise StoreUnavailableError("the server closed the connection")
-        super().store(current, limit)
+        super().store(current, states, outranked, limit)
 
 
 async def test_a_round_that_cannot_be_stored_raises_and_the_next_one_goes_on(
@@ -361,7 +470,9 @@ def test_what_is_no_table_is_refused(body: bytes, code: str) -> None:
         ({}, None), ({"timestamp": 1_700_000_000}, 1_700_000_000), ({"timestamp": 1_700_000_000_500}, 1_700_000_000),
         ({"timestamp": "2023-11-14T22:13:20Z"}, 1_700_000_000), ({"date": "2023-11-14"}, 1_699_920_000),
         ({"at": "2023-11-14T23:13:20+01:00"}, 1_700_000_000), ({"time": "yesterday"}, None), ({"timestamp": -5}, None),
-        ({"timestamp": 10**20}, None), ({"timestamp": True}, None), ({"time": 1_700_000_000.25}, 1_700_000_000),
+        ({"timestamp": 10**20}, None), ({"timestamp": 10**15 - 1}, None), ({"timestamp": True}, None),
+        ({"timestamp": LATEST_TIME * 1000}, LATEST_TIME), ({"timestamp": (LATEST_TIME + 1) * 1000}, None),
+        ({"at": "9999-12-31T23:59:59-01:00"}, None), ({"time": 1_700_000_000.25}, 1_700_000_000),
         ({"timestamp": "x", "date": "2023-11-14"}, 1_699_920_000), ({"base": "bsv"}, None),
     ],
 )  # fmt: skip
@@ -411,27 +522,33 @@ def table(rate: Decimal | None) -> RateTable:
 few = st.sampled_from([Decimal(10), Decimal(14), Decimal(20), Decimal(28), Decimal(500)])
 
 
-@given(st.lists(st.tuples(st.none() | few, st.none() | few), min_size=1, max_size=5))
-def test_a_majority_of_feeds_decides_and_of_two_the_steady_and_then_the_preferred(
-    feeds: list[tuple[Decimal | None, Decimal | None]],
+@given(st.lists(st.tuples(st.none() | few, st.none() | few, st.booleans()), min_size=1, max_size=5), st.none() | few)
+def test_a_majority_of_the_feeds_that_have_a_vote_decides_and_a_tie_nothing(
+    feeds: list[tuple[Decimal | None, Decimal | None, bool]], median: Decimal | None
 ) -> None:
-    answers = [None if now is None else table(now) for now, _ in feeds]
-    result = accepted_rates(answers, [table(past) for _, past in feeds])
-    for number, (now, past) in enumerate(feeds):
+    votes = [frozenset(("BSV", "USD") if votes else ()) for _, _, votes in feeds]
+    opinions = [
+        FeedOpinion(None if now is None else table(now), table(past), voting)
+        for (now, past, _), voting in zip(feeds, votes, strict=True)
+    ]
+    results = judge(opinions, lambda *pair: median if pair == ("BSV", "USD") else None)
+    quoted = [(now if now is not None else past, votes) for now, past, votes in feeds]
+    settled = [rate for rate, votes in quoted if rate is not None and votes]
+    for (now, past, has_vote), result in zip(feeds, results, strict=True):
         if now is None:
-            assert result[number] == {}
+            assert result.accepted == {}
             continue
-        others = [
-            (index, mine if mine is not None else was) for index, (mine, was) in enumerate(feeds) if index != number
+        voters = [
+            rate
+            for rate, votes in quoted
+            if rate is not None and (votes or not settled or any(agrees(rate, other) for other in settled))
         ]
-        quotes_now = [(position, quote) for position, quote in others if quote is not None]
-        for_it = 1 + sum(agrees(now, quote) for _, quote in quotes_now)
-        against = [position for position, quote in quotes_now if not agrees(now, quote)]
-        leaps = past is not None and not agrees(now, past)
-        steady = past is not None and agrees(now, past)
-        lead = for_it - len(against) - leaps
-        expected = lead > 0 or (lead == 0 and not leaps and (steady or min(against) > number))
-        assert ("USD" in result[number]) == expected
+        is_voter = has_vote or not settled or any(agrees(now, other) for other in settled)
+        lead = sum(1 if agrees(now, rate) else -1 for rate in voters) - (past is not None and not agrees(now, past))
+        is_near = median is None or Decimal("0.5") <= now / median <= 2
+        assert ("USD" in result.accepted) == (is_voter and lead > 0 and is_near)
+        assert ("USD" in result.refused) != ("USD" in result.accepted)
+        assert ("USD" in result.voting) == is_voter
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -441,11 +558,79 @@ def test_a_feed_that_climbs_by_small_steps_is_outvoted_by_two_that_agree(place: 
         answers = [
             table(Decimal(50) * Decimal("1.45") ** step if index == place else Decimal(50)) for index in range(3)
         ]
-        result = accepted_rates(answers, before)
+        opinions = [FeedOpinion(*pair) for pair in zip(answers, before, strict=True)]
+        result = [judgement.accepted for judgement in judge(opinions, lambda *_: None)]
         assert [index for index, item in enumerate(result) if "USD" in item] == [
             index for index in range(3) if index != place or step == 1
         ]
         before = [now if "USD" in item else was for now, item, was in zip(answers, result, before, strict=True)]
+
+
+class Script(FeedClient):
+    """Feeds that answer as a list says, by their paths: a rate, or None for silence."""
+
+    def __init__(self) -> None:
+        self.rates: dict[str, Decimal | None] = {}
+
+    async def ask(self, feed: RateFeed) -> FeedTable:
+        rate = self.rates[feed.url]
+        if rate is None:
+            raise RatesRefusedError("status", "answers with status 503")
+        return FeedTable({"BSV": Decimal(1), "USD": rate}, None)
+
+
+MARKET = st.integers(95, 105).map(lambda percent: Decimal(percent) / 100)
+LIE = st.none() | st.sampled_from([Decimal(factor) for factor in ("0.2", "0.6", "0.7", "1", "1.4", "1.5", "1.9", "5")])
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    moves=st.lists(st.tuples(MARKET, LIE, st.booleans()), min_size=24, max_size=96),
+    is_preferred=st.booleans(),
+    is_alone=st.booleans(),
+)
+def test_over_a_day_no_liar_moves_a_rate_that_counts_beyond_the_honest_feed_and_the_median(
+    moves: list[tuple[Decimal, Decimal | None, bool]], is_preferred: bool, is_alone: bool
+) -> None:
+    """A liar multiplies its last rate by anything, is silent at will, and the program restarts: what counts is within
+    half of a rate that the honest feed had in the last hour, and alone within twice the median of what counted."""
+
+    async def day(folder: str) -> None:
+        client, clock = Script(), Clock(NOW)
+        quotes = Quotes(connect(f"sqlite:///{folder}/rates.db"))
+        honest, liar = RateFeed("BSV", "honest", ""), RateFeed("BSV", "liar", "")
+        feeds = [liar] if is_alone else [liar, honest] if is_preferred else [honest, liar]
+        market, lie = Decimal(50), Decimal(50)
+        client.rates = {"honest": market, "liar": lie}
+        counted: list[tuple[float, Decimal]] = []
+        honest_rates: list[tuple[float, Decimal]] = []
+        fetcher = None
+        for drift, factor, restarts in [(Decimal(1), Decimal(1), True), *moves]:
+            market, lie = market * drift, lie * (factor or 1)
+            client.rates = {
+                "honest": market,
+                "liar": None if factor is None else min(max(lie, rates_least), rates_most),
+            }
+            if restarts or fetcher is None:
+                fetcher = RatesFetcher(feeds, quotes, max_age=3600, client=client, clock=clock)
+                fetcher.begin()
+            honest_rates.append((clock.now, market))
+            await fetcher.round()
+            usable = [quote.table for quote in quotes.newest() if clock.now < quote.table.until]
+            rate = usable[0].rates["USD"] if usable and "USD" in usable[0].rates else None
+            if rate is not None and is_alone:
+                past = sorted(rate for time, rate in counted if time > clock.now - 6 * 3600)
+                assert not past or past[0] / 2 <= rate <= past[-1] * 2, rate
+            elif rate is not None:
+                hour = [rate for time, rate in honest_rates if time > clock.now - 3600]
+                assert min(hour) / APART <= rate <= max(hour) * APART
+            if rate is not None:
+                counted.append((clock.now, rate))
+            clock.now += 900
+
+    rates_least, rates_most = Decimal("1e-20"), Decimal("1e20")
+    with TemporaryDirectory() as folder:
+        asyncio.run(day(folder))
 
 
 @given(rates, rates)

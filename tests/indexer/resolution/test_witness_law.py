@@ -22,7 +22,7 @@ from tests.snapshots import Empty, exported
 
 __all__ = ["empty"]
 
-EXAMPLES = 1_000 if os.environ.get("A2B_SLOW_TESTS") == "1" else 40
+EXAMPLES = 1_000 if os.environ.get("A2B_SLOW_TESTS") == "1" else 25
 OWNERS = ("alice", "bob", "carol")
 AGENT, TOOL = {"app": "test", "type": "a2b-agent"}, {"app": "test", "type": "a2b-mcp"}
 

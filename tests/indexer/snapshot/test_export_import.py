@@ -29,7 +29,7 @@ from tests.indexer.store.test_one_database import COIN, PAYMENT, TASK, WEBHOOK
 from tests.indexing import Indexing
 from tests.oracles.wire import frames
 from tests.proved import check_proofs
-from tests.snapshots import Empty, empty, exported, parsed, snapshot, story
+from tests.snapshots import Empty, empty, exported, parsed, rewritten, snapshot, story
 
 __all__ = ["Cluster", "database_url", "empty", "postgresql", "snapshot"]
 
@@ -86,6 +86,18 @@ async def test_several_chains_stand_in_one_snapshot(tmp_path: Path, empty: Empty
     assert [(head["name"], head["caip2"]) for head in heads] == [("a", "bch:regtest"), ("b", "bsv:regtest")]
     empty.take(text.splitlines(keepends=True))
     assert exported(empty.store) == text
+
+
+@pytest.mark.parametrize("trust", [False, True])
+async def test_a_snapshot_with_two_names_of_one_network_is_refused(tmp_path: Path, empty: Empty, trust: bool) -> None:
+    kit = story()
+    chains = (MemoryChain(*kit.blocks, name="b"), MemoryChain(*kit.blocks, name="a", coin="bch"))
+    with Indexing(f"sqlite:///{tmp_path}/source.db", *chains) as source:
+        answers = parsed(exported((await source.catch_up()).store))
+    for head in answers[0]["chains"]:
+        head["caip2"] = "bsv:mainnet"
+    refusal = empty.refuses(rewritten(answers), trust=trust)
+    assert refusal == "line 1: a and b are both bsv:mainnet, and a network has one name"
 
 
 def test_a_database_without_blocks_is_a_snapshot_too(empty: Empty, tmp_path: Path) -> None:

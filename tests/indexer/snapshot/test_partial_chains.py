@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from indexer.store import second_readings
 from tests import chain_records as words
 from tests.chainkit import ChainKit, agent
 from tests.evm_server import EvmServer, says
@@ -30,7 +31,9 @@ async def snapshot(tmp_path: Path) -> bytes:
         server.mine_empty(50)
     chain = server.direct()
     with Indexing(f"sqlite:///{tmp_path}/source.db", chain) as indexing:
-        text = exported((await indexing.catch_up()).store)
+        await indexing.catch_up()
+        second_readings.advance(indexing.writer, "demo", len(server.blocks) - 1)
+        text = exported(indexing.store)
     await chain.close()
     return text
 

@@ -393,6 +393,8 @@ async def test_merge_mined_headers_are_not_believed_without_their_work(empty: Em
     [
         ("stateHash", "00" * 32, "and the file says 00000"),
         ("stateHash", None, "not in canonical form"),
+        ("pointers", {"count": 1, "hash": "00" * 32}, "the hash over pointers at block 7"),
+        ("pointers", {"count": -1, "hash": "00" * 32}, "not a line of a snapshot"),
         ("height", 6, "block 7 of demo comes where no more is expected"),
         ("hash", "00" * 32, "do not lead to the block that the first line names"),
         ("first", 1, "comes where block 1 is expected"),
@@ -411,7 +413,15 @@ def test_a_first_line_that_claims_something_else_is_refused(
 def test_a_snapshot_of_another_format_is_refused(snapshot: bytes, empty: Empty) -> None:
     changed = parsed(snapshot)
     changed[0]["format"] = "a2b-snapshot/2"
-    assert "the format is 'a2b-snapshot/2', and this version reads a2b-snapshot/3" in empty.refuses(rewritten(changed))
+    assert "the format is 'a2b-snapshot/2', and this version reads a2b-snapshot/4" in empty.refuses(rewritten(changed))
+
+
+def test_a_snapshot_of_version_0_2_0_has_no_hash_over_pointers(snapshot: bytes, empty: Empty) -> None:
+    changed = parsed(snapshot)
+    changed[0]["format"] = "a2b-snapshot/3"
+    del changed[0]["chains"][0]["pointers"]
+    [chain] = empty.take(rewritten(changed)).chains
+    assert chain.height == chain.newest == 7
 
 
 def test_a_snapshot_cut_off_anywhere_is_refused(snapshot: bytes, empty: Empty) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import func, inspect, select
 
 from indexer.model import Event
 from indexer.state_hash import state_hash
-from indexer.store import Store, StoreError, Writer, block_writer, chain_marks, connect
+from indexer.store import Store, StoreError, Writer, WriteRefusedError, block_writer, chain_marks, connect
 from indexer.store.schema import blocks, events, metadata
 from tests.facts import born, moved, name, outpoint_of, ref, says
 from tests.fakes import MemoryChain
@@ -122,7 +122,7 @@ def test_a_full_disk_is_said_and_what_was_written_stays(store: Store, writer: Wr
     block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
     writer.connection.exec_driver_sql("PRAGMA max_page_count = 1")  # no page more than there are
     writer.connection.commit()
-    with pytest.raises(StoreError, match=r"cannot write to sqlite:.*a2b\.db: database or disk is full"):
+    with pytest.raises(WriteRefusedError, match=r"cannot write to sqlite:.*a2b\.db: database or disk is full"):
         block_writer.append(writer, "demo", [says("2", cards={name("large"): bytes(1_000_000)})])
     assert store.blocks.newest("demo") == ref("1")
     writer.connection.exec_driver_sql("PRAGMA max_page_count = 1000000")

@@ -1,27 +1,29 @@
-"""Databases of earlier versions are brought up to date, and nothing in them is lost that nobody can bring again.
+"""A database of version 0.2.0 is brought up to date, and nothing in it is lost that nobody can bring again.
 
-`schemas/5.DIALECT.sql` has the tables of schema 5, `schemas/5.json` what the last version with it wrote into them: of
-the sample chain (without its larger proofs and cards), and for a client of each kind. Bytes are written as 0x…
+The rows are those of `tests/journey/upgrade/0.2.0.tar.xz`, which was made by that version; `schemas/6.postgresql.sql`
+has its tables on PostgreSQL.
 """
 
 from __future__ import annotations
 
-import json
+import sqlite3
+import tarfile
 from contextlib import closing
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, column, create_engine, inspect, select, table, text
+from sqlalchemy import Boolean, Connection, Engine, MetaData, create_engine, inspect, make_url, select
 
+import indexer.store
 from indexer.model import SCHEMA
 from indexer.state_hash import state_hash
-from indexer.store import Store, StoreError, Writer, block_writer, connect, migrations
-from indexer.store.checks import CheckKind, CheckState
+from indexer.store import Migration, Store, StoreError, Writer, block_writer, imports, migrations
 from indexer.store.nonces import Nonces
 from indexer.store.process_lock import writer_lock
 from indexer.store.requests import Requests
-from indexer.store.schema import metadata
+from indexer.store.schema import HASH_KEY, metadata
 from overlay.systems.delegateos.store import DelegationRecords
 from overlay.systems.mrp.store import MrpProviders
 from overlay.systems.payments.store import PaymentStore
@@ -29,50 +31,65 @@ from overlay.systems.rating.store import ReceiptQueries
 from overlay.systems.rating.store_trust import TrustGraph
 from overlay.systems.relay.store import RelayStore
 from overlay.systems.webhooks.store import StoredWebhooks
+from tests.conftest import ROOT
 from tests.facts import born, says
 from tests.indexer.store.test_one_database import INTERVAL, NOW, WEBHOOK
 
-SCHEMAS = Path(__file__).parent / "schemas"
+connect = partial(indexer.store.connect, migration=Migration.WITH_COPY)
+
+ARCHIVE = ROOT / "tests" / "journey" / "upgrade" / "0.2.0.tar.xz"
+TABLES = Path(__file__).parent / "schemas" / "6.postgresql.sql"
 Rows = dict[str, list[dict[str, Any]]]
-RENAMED = {"found": "extra_transactions", "checks": "spend_checks"}
-"""Tables of schema 5 that have another name now."""
 
 
-QUEUED = {"tries", "next_at", "reason"}
-"""Columns of which some tables of schema 5 gave those that they have no more to the queue of checks."""
-
-DAY = 86_400_000
-CHECKED = 1_790_000_000_000
-
-
-def written(value: Any) -> Any:
-    return bytes.fromhex(value[2:]) if isinstance(value, str) and value.startswith("0x") else value
+@cache
+def old_file() -> bytes:
+    """The SQLite file that 0.2.0 left."""
+    with tarfile.open(ARCHIVE) as archive:
+        file = archive.extractfile("data/a2b.db")
+        assert file is not None
+        return file.read()
 
 
+@cache
 def old_rows() -> Rows:
-    body: Rows = json.loads((SCHEMAS / "5.json").read_text())
-    return {name: [{key: written(value) for key, value in row.items()} for row in rows] for name, rows in body.items()}
+    """All rows in it by table."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.row_factory = sqlite3.Row
+        file = old_file()
+        database.deserialize(file[:18] + b"\1\1" + file[20:])  # without a write-ahead log
+        names = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: [*map(dict, database.execute(f"SELECT * FROM {name}"))] for name in names}
 
 
 def make(url: str, *names: str) -> None:
-    """A database as the last version of schema 5 left it, or only these tables of it."""
+    """A database as version 0.2.0 left it, or only these tables of it."""
     engine = create_engine(url)
-    rows = old_rows()
+    if engine.dialect.name == "sqlite":
+        Path(str(make_url(url).database)).write_bytes(old_file())
     with engine.begin() as connection:
-        for statement in (SCHEMAS / f"5.{engine.dialect.name}.sql").read_text().split(";\n"):
-            if statement.strip():
-                connection.execute(text(statement))
-        for name, values in rows.items():
-            for row in values if not names or name in names else ():
-                connection.execute(table(name, *map(column, row)).insert().values(**row))
-            if names and name not in names:
-                connection.exec_driver_sql(f"DROP TABLE {name}" + " CASCADE" * (engine.dialect.name == "postgresql"))
+        if engine.dialect.name == "postgresql":
+            fill_postgresql(connection)
+        for name in old_rows().keys() - names if names else ():
+            connection.exec_driver_sql(f"DROP TABLE {name}" + " CASCADE" * (engine.dialect.name == "postgresql"))
     engine.dispose()
+
+
+def fill_postgresql(connection: Connection) -> None:
+    """Create the tables of 0.2.0, and fill them."""
+    connection.exec_driver_sql(TABLES.read_text())
+    tables = MetaData()
+    tables.reflect(connection)
+    for table in tables.sorted_tables:
+        truths = [column.name for column in table.columns if isinstance(column.type, Boolean)]
+        rows = [row | {name: bool(row[name]) for name in truths} for row in old_rows()[table.name]]
+        if rows:
+            connection.execute(table.insert(), rows)
 
 
 @pytest.fixture
 def old(empty_database_url: str) -> str:
-    """The URL of a database of schema 5."""
+    """The URL of a database of version 0.2.0."""
     make(empty_database_url)
     return empty_database_url
 
@@ -92,48 +109,49 @@ def test_every_table_says_whether_it_can_be_rebuilt() -> None:
     assert {table.info["rebuilt"] for table in metadata.sorted_tables} == {True, False}
 
 
+MIGRATED = ("schema", HASH_KEY)
+"""Rows of `meta` that a migration writes."""
+
+
+def test_each_database_has_a_hash_key_of_its_own_that_stays(old: str, tmp_path: Path) -> None:
+    migrated, created = connect(old), connect(f"sqlite:///{tmp_path}/new.db")
+    keys = [Store(engine).hash_key for engine in (migrated, created)]
+    assert [len(key) for key in keys] == [32, 32]
+    assert keys[0] != keys[1]
+    created.dispose()
+    created = connect(f"sqlite:///{tmp_path}/new.db")
+    assert Store(created).hash_key == keys[1]
+    imports.empty(created)
+    assert Store(created).hash_key == keys[1]
+    for engine in (migrated, created):
+        engine.dispose()
+
+
 def test_what_cannot_be_rebuilt_is_all_there_after_a_migration(old: str) -> None:
-    rows, names = old_rows(), {new: old for old, new in RENAMED.items()}
-    new = {"checks"}
-    before = {name: rows.pop(names.get(name, name)) for name in {*originals()} - new if names.get(name, name) in rows}
+    before = {name: old_rows()[name] for name in originals() if name in old_rows()}
     assert [name for name, values in before.items() if not values] == []
     assert len(before) > 40
     engine = connect(old)
     for name, values in before.items():
-        values = [row for row in values if name != "meta" or row["key"] != "schema"]
-        gone = QUEUED - {*metadata.tables[name].columns.keys()}
-        values = [{key: value for key, value in row.items() if key not in gone} for row in values]
+        values = [row for row in values if name != "meta" or row["key"] not in MIGRATED]
+        values = [{key: value for key, value in row.items() if value is not None} for row in values]
         there = stored_rows(engine, name, {key for row in values for key in row})
-        there = [row for row in there if name != "meta" or row["key"] != "schema"]
+        there = [row for row in there if name != "meta" or row["key"] not in MIGRATED]
         assert there == sorted((dict(sorted(row.items())) for row in values), key=repr), name
     engine.dispose()
 
 
-def test_all_that_is_checked_again_is_due_when_it_was(old: str) -> None:
-    rows = old_rows()
-    named, other = (row["registration"] for row in rows["badges"])
-    card, key = (rows["card_signatures"][0]["card"].hex(), rows["motebit_endpoints"][0]["public_key"])
-    endpoint, logo, manifest = "https://a.example/mcp", "https://a.example/logo.png", "https://a.example/m"
+def test_the_blocks_of_evm_chains_are_to_be_read_a_second_time(old: str) -> None:
+    earlier = create_engine(old)
+    with earlier.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO meta (key, value) VALUES ('chain:base', 'eip155:8453')")
+        connection.exec_driver_sql("INSERT INTO cursors (name, epoch, seq) VALUES ('state:base', 'e', 1)")
+    earlier.dispose()
     engine = connect(old)
-    queue = Store(engine).checks
-    hour = DAY // 24
-    assert queue.due(10**16, 100) == [
-        (CHECKED, "logo", logo),
-        (CHECKED, "motebit", "a.example"),
-        (CHECKED, "motebit", "hex.example"),
-        (CHECKED + hour, "badge", "b.example"),
-        (CHECKED + DAY, "badge", "a.example"),
-        (CHECKED + DAY, "keys", "https://a.example/keys"),
-        (CHECKED + DAY, "mcp", f"{endpoint}#{key}@a.example"),
-        (1_800_000_000_000 + DAY, "mrp", manifest),
-    ]
-    expected = CheckState(tries=1, checked_at=CHECKED, next_at=CHECKED + hour, reason="unreachable")
-    assert queue.get(CheckKind.BADGE, other) == expected
-    assert queue.names_due(CheckKind.KEYS, "https://a.example/keys", 10**16, 9) == [card]
-    badges = Store(engine).badges.get([named, other])
-    assert {id_: (badge.by, badge.checked_at) for id_, badge in badges.items()} == {
-        named: ("name", CHECKED), other: ("", CHECKED),
-    }  # fmt: skip
+    assert Store(engine).read_twice("base") == -1
+    assert {name for name in Store(engine).chains() if Store(engine).read_twice(name) is not None} == {"base"}
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT name FROM cursors WHERE name = 'state:base'").all() == []
     engine.dispose()
 
 
@@ -151,22 +169,31 @@ def test_its_components_go_on_where_they_were(old: str) -> None:
     assert waiting is not None
     assert waiting.body == b"{}"
     assert DelegationRecords(engine).spent("b") == 1
-    assert not Nonces(engine).use("dct", "n", NOW, 2 * NOW)
+    assert not Nonces(engine).use("dct", "n", 2 * NOW)
     assert [one.manifest_url for one in MrpProviders(engine).page(NOW * 1000, 9)] == ["https://a.example/m"]
     store = Store(engine)
     assert TrustGraph(engine).blocked() == {"ww"}
-    assert [bind.key for bind in ReceiptQueries(engine).keys_of("one")] == ["aa"]
+    [bind] = old_rows()["key_binds"]
+    assert [one.key for one in ReceiptQueries(engine).keys_of(bind["listing"])] == [bind["key"]]
     assert store.motebit_hosts.get(["a.example"])["a.example"].motebit_id == "m"
     assert Requests(engine).counts()["waiting"] == 1
-    assert len(list(store.spend_checks.transactions("demo"))) == 1
     engine.dispose()
 
 
-def test_its_state_hashes_are_those_of_the_chain(old: str, sample: Path) -> None:
-    stated = json.loads((sample / "expected.json").read_text())["stateHashes"]
+def test_its_ratings_are_absent_until_they_are_computed_again(old: str) -> None:
+    [before] = old_rows()["ratings"]
+    assert before["score"] is not None
     engine = connect(old)
-    store = Store(engine)
-    assert {height: state_hash(store, "demo", int(height)) for height in stated} == stated
+    receipts = ReceiptQueries(engine)
+    assert receipts.ratings([before["listing"]])[before["listing"]].score is None
+    assert [listing for listing, _ in receipts.due(0, 100)] == [before["listing"]]
+    engine.dispose()
+
+
+def test_its_state_hash_is_that_of_version_0_2_0(old: str) -> None:
+    [before] = old_rows()["state_hashes"]
+    engine = connect(old)
+    assert state_hash(Store(engine), "demo", before["height"]) == before["hash"].hex()
     engine.dispose()
 
 
@@ -233,18 +260,33 @@ def test_its_outbox_goes_on_and_more_can_be_written(old: str) -> None:
     connect(old).dispose()
 
 
-LEDGERS = (
-    *("payments", "payment_inputs", "paid_tasks", "paid_intervals", "ledger_entries", "ledger_postings"),
-    *("ledger_balances", "seen_nonces"),
-)
+PAYMENTS = ("meta", "payments", "payment_inputs", "paid_tasks", "paid_intervals")
 
 
-def test_a_ledger_without_a_registry_is_migrated_too(empty_database_url: str) -> None:
-    make(empty_database_url, *LEDGERS)
-    for _ in range(2):
-        ledger = PaymentStore.open(empty_database_url)
+def test_a_database_with_payments_alone_is_migrated_too(empty_database_url: str) -> None:
+    make(empty_database_url, *PAYMENTS)
+    with pytest.raises(StoreError, match="run `a2b migrate`"):
+        PaymentStore.open(empty_database_url)
+    connect(empty_database_url).dispose()
+    with closing(PaymentStore.open(empty_database_url)) as ledger:
         assert (ledger.counted(), ledger.paid_interval(INTERVAL.id)) == (5, INTERVAL)
-        ledger.close()
+
+
+def test_payments_of_a_version_that_noted_no_schema_are_refused(empty_database_url: str) -> None:
+    make(empty_database_url, *PAYMENTS[1:])
+    before = inspected(empty_database_url)
+    with pytest.raises(
+        StoreError, match=r"the table paid_\w+ of .* has other columns .*: use the version that made it"
+    ):
+        PaymentStore.open(empty_database_url)
+    assert inspected(empty_database_url) == before
+
+
+def inspected(url: str) -> list[str]:
+    engine = create_engine(url)
+    names = inspect(engine).get_table_names()
+    engine.dispose()
+    return sorted(names)
 
 
 def layout(engine: Engine) -> dict[str, list[str]]:
@@ -256,18 +298,17 @@ def layout(engine: Engine) -> dict[str, list[str]]:
     return tables | {"schema": [str(version)]}
 
 
-def test_a_step_that_fails_leaves_the_old_database(old: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    last = str(int(SCHEMA) - 1)
+def test_a_migration_that_fails_leaves_the_old_database(old: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    migrate = migrations.migrate
 
     def broken(connection: Connection) -> None:
-        step(connection)
+        migrate(connection)
         raise ZeroDivisionError
 
-    step = migrations.STEPS[last]
     engine = create_engine(old)
     before = layout(engine)
-    assert before["schema"][0] in migrations.STEPS
-    monkeypatch.setitem(migrations.STEPS, last, broken)
+    assert before["schema"] == [migrations.PREVIOUS]
+    monkeypatch.setattr(migrations, "migrate", broken)
     with pytest.raises(ZeroDivisionError):
         connect(old)
     monkeypatch.undo()
@@ -281,33 +322,25 @@ def test_nothing_is_changed_under_an_indexer_that_writes(old: str) -> None:
     engine = create_engine(old)
     lock = writer_lock(engine)
     assert lock.acquire()
-    with pytest.raises(StoreError, match="an indexer of an earlier version is writing to it; stop it first"):
+    with pytest.raises(StoreError, match=r"an indexer of version 0\.2\.0 writes to the database.*: stop it first"):
         connect(old)
     lock.release()
     engine.dispose()
     connect(old).dispose()
 
 
-@pytest.mark.parametrize("version", ["1", "4"])
-def test_a_database_that_is_too_old_says_which_version_migrates_it(old: str, version: str) -> None:
+@pytest.mark.parametrize("version", ["1", "5"])
+@pytest.mark.parametrize("migration", Migration)
+def test_a_database_that_is_older_is_refused_with_what_to_do(old: str, version: str, migration: Migration) -> None:
     engine = create_engine(old)
     with engine.begin() as connection:
         connection.exec_driver_sql(f"UPDATE meta SET value = '{version}' WHERE key = 'schema'")
     before = layout(engine)
-    with pytest.raises(StoreError, match=rf"has schema '{version}'.*open it once with a version .* has schema 5"):
-        connect(old)
+    with pytest.raises(StoreError) as caught:
+        indexer.store.connect(old, migration=migration)
+    assert str(caught.value) == (
+        f"the database has schema '{version}' and this program reads '{SCHEMA}': this version migrates databases of "
+        "version 0.2.0 (schema 6) alone: open it once with that version, or index into a new database"
+    )
     assert layout(engine) == before
     engine.dispose()
-
-
-def test_tables_of_an_older_relay_say_so_too(old: str) -> None:
-    engine = create_engine(old)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE relay_trust")
-    with pytest.raises(StoreError, match=r"the relay's tables are older .* that has schema 5"):
-        connect(old)
-    engine.dispose()
-
-
-def test_every_earlier_schema_has_its_step() -> None:
-    assert [*migrations.STEPS] == [str(number) for number in range(int(migrations.OLDEST), int(SCHEMA))]

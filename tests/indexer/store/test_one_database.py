@@ -1,11 +1,11 @@
-"""All components in one database, as an overlay has them: names are unique, and tables of earlier versions that had
-one name for two things are separated with their rows."""
+"""All components in one database, as an overlay has them: names are unique."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from hashlib import sha256
 from itertools import permutations
 from pathlib import Path
@@ -124,9 +124,9 @@ def use_relay(engine: Engine) -> None:
 
 def use_delegations(engine: Engine) -> None:
     ledger = DelegationRecords(engine)
-    ledger.charge([BlockBudget("b", 9, 2 * NOW)], NonceUse("dct", "n", 2 * NOW), NOW)
+    ledger.charge([BlockBudget("b", 9, 2 * NOW)], NonceUse("dct", "n", 2 * NOW))
     assert DelegationRecords(engine).spent("b") == 1
-    assert not Nonces(engine).use("dct", "n", NOW, 2 * NOW)
+    assert not Nonces(engine).use("dct", "n", 2 * NOW)
 
 
 def use_mrp(engine: Engine) -> None:
@@ -170,15 +170,6 @@ def test_components_are_opened_in_any_order_and_before_the_registry(
     engine.dispose()
 
 
-# -- databases of versions in which webhooks and paid intervals were both called subscriptions
-
-OLD_TABLE = (
-    "CREATE TABLE subscriptions (id VARCHAR NOT NULL, config TEXT NOT NULL, started_at BIGINT NOT NULL, "
-    "periods BIGINT NOT NULL, paid_until BIGINT NOT NULL, PRIMARY KEY (id))"
-)
-OLD_ROW = "INSERT INTO subscriptions VALUES ('old-task', 'month', 1790000000, 2, 1795000000)"
-
-
 def run(url: str, *statements: str) -> None:
     engine = unchecked(url)
     with engine.begin() as connection:
@@ -187,49 +178,19 @@ def run(url: str, *statements: str) -> None:
     engine.dispose()
 
 
-def test_a_ledger_of_an_earlier_version_keeps_its_paid_intervals(empty_database_url: str) -> None:
-    run(empty_database_url, OLD_TABLE, OLD_ROW)
-    for _ in range(2):
-        ledger = PaymentStore.open(empty_database_url)
-        assert ledger.paid_interval(INTERVAL.id) == INTERVAL
-        ledger.close()
-
-
-def test_a_registry_beside_a_ledger_of_an_earlier_version_gets_its_own_table(empty_database_url: str) -> None:
-    """The ledger was first, so that the table of webhooks is missing."""
-    run(empty_database_url, OLD_TABLE, OLD_ROW)
-    engine = connect(empty_database_url)
-    use_webhooks(engine)
-    assert PaymentStore(engine).paid_interval(INTERVAL.id) == INTERVAL
-    assert StoredWebhooks(engine).active() == [WEBHOOK]
-    engine.dispose()
-
-
-def test_intervals_that_an_earlier_version_added_after_a_later_one_are_kept_too(empty_database_url: str) -> None:
-    new = OLD_TABLE.replace("subscriptions", "paid_intervals")
-    newer = OLD_ROW.replace("old-task", "t").replace("subscriptions", "paid_intervals").replace("1795000000", "9")
-    run(empty_database_url, new, newer, OLD_TABLE, OLD_ROW, OLD_ROW.replace("old-task", "t"))
-    ledger = PaymentStore.open(empty_database_url)
-    ends = [interval and interval.paid_until for interval in map(ledger.paid_interval, ("old-task", "t"))]
-    assert ends == [INTERVAL.paid_until, 9]
-    ledger.close()
-
-
 def test_a_table_of_something_else_is_an_error_that_names_it_before_anything_is_paid(empty_database_url: str) -> None:
     run(empty_database_url, "CREATE TABLE paid_intervals (id TEXT PRIMARY KEY, url TEXT)")
     with pytest.raises(StoreError, match=r"the table paid_intervals of .* has other columns .*paid_until.*url"):
         PaymentStore.open(empty_database_url)
 
 
-def test_two_processes_may_create_and_mend_at_once(postgresql: Cluster) -> None:
+def test_two_processes_may_create_at_once(postgresql: Cluster) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     url = postgresql.new()
-    run(url, OLD_TABLE, OLD_ROW)
     openings = [lambda: PaymentStore.open(url).close(), lambda: connect(url).dispose()] * 3
     with ThreadPoolExecutor(6) as pool:
         for opening in [pool.submit(one) for one in openings]:
             opening.result()
-    ledger = PaymentStore.open(url)
-    assert ledger.paid_interval(INTERVAL.id) == INTERVAL
-    ledger.close()
+    with closing(PaymentStore.open(url)) as ledger:
+        assert ledger.counted() == 0

@@ -288,6 +288,19 @@ def test_counts_are_of_registrations_by_their_newest_status(store: Store, writer
     assert store.registrations.counts("demo") == {"live": 2, "burned": 1, "undecided": 0, "rejected": 1, "pointers": 0}
 
 
+def test_blocks_are_selected_by_the_number_of_their_source(store: Store, writer: Writer) -> None:
+    by_second = [replace(says(label, *events), source=2) for label, events in (("1", [born("a", height=1)]), ("2", []))]
+    block_writer.append(writer, "demo", [says("0"), *by_second, says("3"), says("4", born("b", height=4))])
+    newest = [store.blocks.newest("demo", up_to) for up_to in (None, 2, 1)]
+    assert [block and block.height for block in newest] == [4, 4, 4]
+    block_writer.forget(writer, "demo", 2)
+    newest = [store.blocks.newest("demo", up_to) for up_to in (None, 2, 1, 0)]
+    assert [block and block.height for block in newest] == [2, 2, 0, None]
+    assert [store.blocks.lowest_height("demo", 0, up_to) for up_to in (None, 2, 1)] == [1, 1, None]
+    assert [store.history.has_events("demo", 0, 2, up_to) for up_to in (None, 2, 1)] == [True, True, False]
+    assert not store.history.has_events("demo", 1, 2, 2)
+
+
 def test_trimming_drops_the_oldest_near_misses_and_nothing_else(store: Store, writer: Writer) -> None:
     for height in range(1, 6):
         messages = [near_miss(f"{height}x", 0), near_miss(f"{height}y", 1), born(f"{height}r", 2, height)]
@@ -326,8 +339,8 @@ def test_changes_after_any_sequence_number_are_one_range_of_an_index(store: Stor
     statements: list[tuple[str, Any]] = []
     listen(store.engine, "before_cursor_execute", lambda _c, _u, text, values, *_: statements.append((text, values)))
     page = store.outbox.page(since, 100)
-    assert [change.seq for change in page[1]] == list(range(since + 1, min(since + 101, 10_001)))
-    selects = [one for one in statements if "FROM changes" in one[0] and "ORDER BY" in one[0]]
+    assert [change.seq for change, _ in page.changes] == list(range(since + 1, min(since + 101, 10_001)))
+    selects = [one for one in statements if "ORDER BY changes.seq" in one[0]]
     assert len(selects) == 1
     explain = "EXPLAIN " if store.engine.dialect.name == "postgresql" else "EXPLAIN QUERY PLAN "
     with store.engine.connect() as connection:

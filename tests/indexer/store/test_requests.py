@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from indexer.client_networks import SITE_FACTOR
 from indexer.errors import SourceUnavailableError
 from indexer.store import Store, Writer, connect
 from indexer.store.requests import (
@@ -101,7 +102,7 @@ def test_a_client_may_wait_for_twenty_and_no_more_but_others_still_may_ask(worke
     requests = list(names(OPEN_PER_CLIENT))
     for txid in requests:
         worked.ask(txid)
-    with pytest.raises(TooManyRequestsError, match="20 transactions that you requested"):
+    with pytest.raises(TooManyRequestsError, match="20 transactions that this client requested"):
         worked.ask(b"\2" * 32)
     assert worked.requests.get(b"\2" * 32) is None
     worked.ask(requests[0])
@@ -263,6 +264,16 @@ async def test_ended_requests_are_forgotten_after_a_day_or_when_they_are_too_man
     assert worked.requests.counts() == {"waiting": 1, "found": 0, "indexed": 0, "given-up": 3}
     worked.requests.trim(START + ENDED_SECONDS + 100)
     assert worked.requests.counts() == {"waiting": 1, "found": 0, "indexed": 0, "given-up": 0}
+
+
+def test_a_customer_of_ipv6_may_wait_for_as_many_as_sixteen_clients_however_many_addresses_it_uses(
+    worked: Worked,
+) -> None:
+    for number, txid in enumerate(names(OPEN_PER_CLIENT * SITE_FACTOR)):
+        worked.ask(txid, f"2001:db8:1:{number:x}::/64" if number else "2001:db8:1::/64")
+    with pytest.raises(TooManyRequestsError, match=r"320 transactions that the network 2001:db8:1::/48 requested"):
+        worked.ask(b"\2" * 32, "2001:db8:1:ffff::/64")
+    worked.ask(b"\2" * 32, "2001:db8:2:ffff::/64")
 
 
 async def test_several_processes_ask_at_once_and_none_is_one_too_many(database_url: str, writer: Writer) -> None:

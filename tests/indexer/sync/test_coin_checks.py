@@ -66,7 +66,7 @@ async def test_a_coin_that_a_mined_transaction_of_others_has_spent_makes_no_list
     child = registry.submit(
         raw := registry.mint.inscribed("Free"), registry.mint.inscribed("Child", 2, registry.mint.coin_of(raw, 1))
     )
-    assert await registry.shown() == {good: "pending"}
+    assert await registry.shown() == {good: UNPROVED}
     assert {f"{txid[::-1].hex()}_0" for txid in registry.indexing.store.submissions.pending("live")} == {good}
     assert len({spent, good, child}) == 3
 
@@ -107,6 +107,31 @@ async def test_where_no_source_can_say_a_submission_is_unproved_until_a_mempool_
     assert registry.indexing.live("live") == {ids[0]}
 
 
+async def test_what_a_node_can_judge_is_unproved_until_it_is_in_its_mempool_and_not_again_when_it_leaves_that(
+    registry: SubmittedRegistry,
+) -> None:
+    """Unspent coins cost nothing: one signs any number of listings, and none of them is ever sent."""
+    raw = registry.mint.inscribed("Echo")
+    id_ = registry.submit(raw)
+    assert await registry.shown() == {id_: UNPROVED}
+    registry.mint.broadcast(raw)
+    assert await registry.shown() == {id_: "pending"}
+    registry.mint.chain.unconfirmed.clear()
+    assert await registry.shown() == {id_: "pending"}
+
+
+async def test_a_mined_submission_is_no_more_unproved_after_a_reorganisation(registry: SubmittedRegistry) -> None:
+    registry.silence()
+    raw = registry.mint.inscribed("Echo")
+    id_ = registry.submit(raw)
+    registry.mint.mine(raw)
+    assert await registry.shown() == {}
+    fork = registry.mint.kit.mine(parent=registry.mint.block)
+    registry.mint.chain.arrive(fork)
+    registry.mint.chain.arrive(registry.mint.kit.mine(parent=fork))
+    assert await registry.shown() == {id_: "pending"}
+
+
 async def test_a_diagnosis_says_that_a_submission_is_unproved(registry: SubmittedRegistry) -> None:
     registry.mint.chain.has_blocks_alone = True
     raw = registry.mint.inscribed("Echo")
@@ -128,7 +153,7 @@ async def test_a_source_that_comes_to_answer_settles_what_was_unproved(registry:
     assert await registry.shown() == {free: UNPROVED, good: UNPROVED}
     registry.mint.chain.has_blocks_alone = False
     registry.mint.mine()
-    assert await registry.shown() == {good: "pending"}
+    assert await registry.shown() == {good: UNPROVED}
 
 
 async def test_a_parent_that_was_mined_meanwhile_proves_its_unspent_outputs_and_no_others(
@@ -146,7 +171,7 @@ async def test_a_parent_that_was_mined_meanwhile_proves_its_unspent_outputs_and_
     mint.mine(pay([coins[1]], [(29_000, mint.key.lock)]))
     await registry.indexing.catch_up()
     ids = [registry.submit(parent, listing) for listing in listings]
-    assert await registry.shown() == {ids[0]: "pending", ids[2]: "pending"}
+    assert await registry.shown() == {ids[0]: UNPROVED, ids[2]: UNPROVED}
 
 
 async def test_many_coins_are_asked_for_in_several_refreshes(
@@ -158,7 +183,7 @@ async def test_many_coins_are_asked_for_in_several_refreshes(
     ids = [registry.submit(registry.mint.inscribed(f"Number {number}", number)) for number in range(6)]
     for _ in range(4):
         shown = await registry.shown()
-    assert shown == dict.fromkeys(ids[1:], "pending")
+    assert shown == dict.fromkeys(ids[1:], UNPROVED)
 
 
 @pytest.mark.parametrize("has_mempool", [True, False])
@@ -166,21 +191,17 @@ async def test_what_no_source_has_is_bounded_by_the_owner_of_coins_and_by_client
     registry: SubmittedRegistry, monkeypatch: pytest.MonkeyPatch, has_mempool: bool
 ) -> None:
     """Also where its coins are unspent: it costs nothing until it is broadcast."""
-    monkeypatch.setattr(submissions, "MAX_OF_OWNER", 4)
-    monkeypatch.setattr(submissions, "MAX_OF_CLIENT", 2)
+    monkeypatch.setattr(submissions, "MAX_LISTINGS", 4)
     registry.mint.chain.has_blocks_alone = not has_mempool
     raws = [registry.mint.inscribed(f"Number {number}", number) for number in range(4)]
-    for raw, client in zip(raws, ("a", "a", "b", "b"), strict=True):
-        registry.submit(raw, client=client)
+    for raw in raws:
+        registry.submit(raw, client="a")
     await registry.shown()
     more = registry.mint.inscribed("More", 5)
-    with pytest.raises(FullError, match="owner of this coin"):
+    with pytest.raises(FullError, match="5 listings of the owner of this coin: at most 4"):
         registry.submit(more, client="c")
-    monkeypatch.setattr(submissions, "MAX_OF_OWNER", 9)
-    with pytest.raises(FullError, match="this client"):
-        registry.submit(more, client="a")
     if has_mempool:
-        registry.mint.chain.unconfirmed[read(raws[0]).txid] = raws[0]
+        registry.mint.broadcast(raws[0])
     else:
         registry.mint.mine(raws[0])
     await registry.shown()
@@ -190,7 +211,7 @@ async def test_what_no_source_has_is_bounded_by_the_owner_of_coins_and_by_client
 def test_free_outputs_of_other_keys_are_charged_to_the_owner_of_the_proved_coin(
     registry: SubmittedRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submissions, "MAX_OF_OWNER", 3)
+    monkeypatch.setattr(submissions, "MAX_LISTINGS", 2)
     mint = registry.mint
     fan = pay([mint.coins[0]], [(20_000, mint.key.lock)] * 3)
     children = [
@@ -283,12 +304,10 @@ def test_what_is_dropped_is_what_no_block_can_hold(world: World) -> None:
         for parent, vout in spend.coins
     }
     verdict = Verdict(spends, answers, {name(number) for number in world.seen})
-    against, possible = verdict.against(), verdict.possible()
-    dropped = set(against)
+    dropped = set(verdict.against())
     for spend in world.spends:
         if any(name(parent) in dropped for parent, _ in spend.coins):
             dropped.add(name(spend.number))
     waiting = {spend.number for spend in world.spends} - world.mined
     good = {name(number) for number in waiting if can_be_mined(world, number)}
     assert dropped & set(map(name, waiting)) == set(map(name, waiting)) - good
-    assert possible & set(map(name, waiting)) == good

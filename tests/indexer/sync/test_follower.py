@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from indexer.errors import SourceUnavailableError
+from indexer.errors import OtherNetworkError, SourceRefusalError, SourceUnavailableError
 from indexer.model import BlockRef
+from indexer.retries import Backoff
 from indexer.store import StoreError, block_writer
 from indexer.sync import batch
-from indexer.sync.follower import DeepReorgError, Follower
+from indexer.sync.agreement import PATIENCE_SECONDS, STOP_SECONDS, DeepReorgError
+from indexer.sync.follower import Follower
 from parsers.bitcoin.tx import sha256d
 from tests.chainkit import Block, ChainKit, agent
+from tests.clocks import Clock
 from tests.fakes import Halting, MemoryChain
 from tests.indexing import Indexing
 from tests.waiting import until
@@ -163,23 +166,55 @@ async def test_a_source_of_another_genesis_replaces_everything(url: str, kit: Ch
         assert labels(indexing, other) == ["0", "1"]
 
 
-async def test_a_reorg_deeper_than_finality_stops_and_nothing_is_forgotten(url: str, kit: ChainKit) -> None:
+async def test_a_contradiction_of_a_final_block_with_events_that_is_repeated_for_an_hour_stops_the_chain_until_it_ends(
+    url: str, kit: ChainKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.sync.follower.STOPPED_SECONDS", 0.05)
     first = kit.inscribe(agent())
     kit.mine(first)
     kit.mine_empty(3)
     chain = MemoryChain(*kit.blocks, finality=3)
     with Indexing(url, chain) as indexing:
         await indexing.catch_up()
-        before = indexing.facts()
+        before, follower, clock = indexing.facts(), indexing.followers[0], Clock()
+        follower.agreement.clock = clock
         kit.mine_empty(6, parent=kit["1"])
         chain.arrive(*kit.blocks)
-        follower = indexing.followers[0]
+        for _ in range(3):
+            with pytest.raises(SourceUnavailableError, match="the source contradicts the stored blocks above 1"):
+                await follower.catch_up()
+            clock.now += STOP_SECONDS / 3
         with pytest.raises(DeepReorgError, match=r"demo: the source contradicts more than the last 3 stored blocks"):
             await follower.catch_up()
-        await asyncio.wait_for(follower.run(), 60)
-        assert follower.progress.state == "stopped"
-        assert "give the chain a larger ?finality=" in follower.progress.error
+        following = asyncio.create_task(follower.run())
+        await until(lambda: follower.progress.state == "stopped")
+        assert "read it again with `a2b index --again demo`" in follower.progress.error
         assert indexing.facts() == before
+        live = indexing.live()
+        kit.mine_empty(5, parent=kit["5"])
+        chain.arrive(*kit.blocks)
+        await until(lambda: follower.progress.state == "following")
+        following.cancel()
+        assert labels(indexing, kit)[:6] == ["0", "1", "2", "3", "4", "5"]
+        assert indexing.live() == live
+
+
+async def test_final_blocks_without_events_are_given_up_after_ten_minutes(url: str, kit: ChainKit) -> None:
+    kit.mine(kit.inscribe(agent()))
+    kit.mine_empty(6)
+    chain = MemoryChain(*kit.blocks, finality=3)
+    with Indexing(url, chain) as indexing:
+        await indexing.catch_up()
+        before, follower, clock = indexing.live(), indexing.followers[0], Clock()
+        follower.agreement.clock = clock
+        kit.mine_empty(8, parent=kit["2"])
+        chain.arrive(*kit.blocks)
+        with pytest.raises(SourceUnavailableError, match="the source contradicts the stored blocks above 2"):
+            await follower.catch_up()
+        clock.now += PATIENCE_SECONDS
+        await follower.catch_up()
+        assert labels(indexing, kit) == ["0", "1", "2", *(f"{height}a" for height in range(3, 11))]
+        assert indexing.live() == before
 
 
 async def test_a_reorg_as_deep_as_finality_is_followed(url: str, kit: ChainKit) -> None:
@@ -216,6 +251,8 @@ async def test_a_source_that_is_merely_behind_takes_nothing_back(url: str, kit: 
         with Indexing(url, chain) as indexing:
             await indexing.catch_up()
             assert indexing.facts() == before
+            progress = indexing.followers[0].progress
+            assert blocks or (progress.state, progress.error) == ("unreachable", "demo: the source has no newest block")
             assert indexing.changes() == [(1, "demo", "upsert", str(first), 2, "inscribed")]
             chain.arrive(*kit.blocks)
             await indexing.catch_up()
@@ -349,13 +386,39 @@ async def test_what_was_read_and_not_written_when_the_source_failed_is_read_agai
     kit.mine(second)
     kit.mine(kit.update(second, agent("Two")))
     kit.mine_empty(2)
-    with Indexing(url, Halting(*kit.blocks, once=True)) as indexing:
+    with Indexing(url, Stalling(*kit.blocks)) as indexing:
         (follower,) = await indexing.open()
-        with pytest.raises(SourceUnavailableError):
-            await follower.catch_up()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await follower.catch_up()
         assert indexing.kinds(first) == ["inscribed"]
         await follower.catch_up()
         assert indexing.kinds(first) == ["inscribed", "moved", "reinscribed"]
+
+
+class Stalling(MemoryChain):
+    """A source that sends three blocks, and then nothing, once."""
+
+    is_stalled = True
+
+    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
+        async for ref, data in super().blocks(first, last):
+            if self.is_stalled and ref.height == first + 3:
+                self.is_stalled = False
+                await asyncio.Event().wait()
+            yield ref, data
+
+
+async def test_blocks_below_one_that_cannot_be_fetched_are_stored(url: str, kit: ChainKit) -> None:
+    kit.mine(kit.inscribe(agent("One")))
+    kit.mine_empty(4)
+    with Indexing(url, Halting(*kit.blocks)) as indexing:
+        (follower,) = await indexing.open()
+        for height in (2, 5):
+            with pytest.raises(SourceUnavailableError):
+                await follower.catch_up()
+            assert follower.progress.height == height
+        assert len(indexing.live()) == 1
 
 
 async def test_a_database_that_refuses_ends_the_loop_and_loses_nothing(
@@ -432,8 +495,67 @@ async def test_a_source_of_another_chain_is_refused_by_name(url: str, kit: Chain
     with Indexing(url, MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
     says = "holds bsv:regtest under the name 'demo', and the source is ltc:regtest"
-    with Indexing(url, MemoryChain(coin="ltc")) as indexing, pytest.raises(StoreError, match=says):
+    with Indexing(url, MemoryChain(coin="ltc")) as indexing, pytest.raises(OtherNetworkError, match=says):
         await indexing.open()
+
+
+async def test_another_network_stops_the_chain_after_an_hour_until_the_source_is_right_again(
+    url: str, kit: ChainKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit.mine(kit.inscribe(agent()))
+    with Indexing(url, MemoryChain(*kit.blocks)) as indexing:
+        await indexing.catch_up()
+    monkeypatch.setattr("indexer.sync.follower.BACKOFF", Backoff(0.01, 0.01))
+    monkeypatch.setattr("indexer.sync.follower.REFUSED", Backoff(0.01, 0.01))
+    monkeypatch.setattr("indexer.sync.follower.STOP_SECONDS", 0.2)
+    monkeypatch.setattr("indexer.sync.follower.STOPPED_SECONDS", 0.01)
+    monkeypatch.setattr("indexer.sync.follower.PATIENCE_SECONDS", 0.1)
+    chain = MemoryChain(*kit.blocks, coin="ltc")
+    with Indexing(url, chain) as indexing:
+        follower = Follower(chain, indexing.store, indexing.writer)
+        starting = asyncio.create_task(follower.start())
+        await until(lambda: follower.progress.state == "unreachable")
+        await until(lambda: follower.progress.state == "stopped")
+        assert "or remove what is stored with `a2b forget demo`" in follower.progress.error
+        chain.caip2 = "bsv:regtest"
+        await asyncio.wait_for(starting, 60)
+
+
+async def test_a_name_of_which_nothing_was_read_takes_the_network_that_is_repeated_for_ten_minutes(
+    url: str, kit: ChainKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Indexing(url, MemoryChain(coin="ltc")) as indexing:
+        await indexing.catch_up()
+        monkeypatch.setattr("indexer.sync.follower.REFUSED", Backoff(0.01, 0.01))
+        monkeypatch.setattr("indexer.sync.follower.PATIENCE_SECONDS", 0.1)
+        follower = Follower(MemoryChain(*kit.blocks), indexing.store, indexing.writer)
+        await asyncio.wait_for(follower.start(), 60)
+        assert indexing.store.chains() == {"demo": "bsv:regtest"}
+
+
+class Refusing(MemoryChain):
+    """A node behind a proxy that answers a number of requests with a page of HTML."""
+
+    refusals = 0
+
+    async def tip(self) -> BlockRef | None:
+        if self.refusals:
+            self.refusals -= 1
+            raise SourceRefusalError("demo: answers with status 404 and not as a node does")
+        return await super().tip()
+
+
+async def test_a_refusal_ends_nothing(url: str, kit: ChainKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indexer.sync.follower.REFUSED", Backoff(0.01, 0.01))
+    chain = Refusing(*kit.blocks)
+    with Indexing(url, chain) as indexing:
+        async with following(indexing) as follower:
+            await until(lambda: follower.progress.state == "following")
+            chain.refusals = 10
+            await until(lambda: follower.progress.state == "unreachable")
+            assert "status 404" in follower.progress.error
+            chain.arrive(kit.mine(kit.inscribe(agent())))
+            await until(lambda: follower.progress.height == kit.tip.height)
 
 
 async def test_two_chains_are_followed_into_one_database(url: str) -> None:

@@ -25,7 +25,7 @@ from tests.indexing import Indexing, Reader
 from tests.oracles.anchors import anchors
 from tests.oracles.registry import read_chain
 
-KILLS = int(os.environ.get("A2B_KILLS", "16"))
+KILLS = int(os.environ.get("A2B_KILLS", "12"))
 STAGES = 4
 BLOCKS_A_STAGE = 60
 SEED = 20_240

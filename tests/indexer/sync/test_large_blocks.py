@@ -139,7 +139,7 @@ def test_all_of_a_block_is_written_or_none(tmp_path: Path) -> None:
         block_writer.append(writer, "demo", [reading])
     with engine.connect() as connection:
         for table in metadata.sorted_tables:
-            if table.name != "meta":
+            if table.name not in ("meta", "outbox_runs"):
                 assert connection.execute(select(table)).all() == []
     writer.close()
 

@@ -142,7 +142,7 @@ async def test_status_says_why_there_is_no_state_hash(kit: ChainKit, tmp_path: P
     (chain,) = status["chains"]
     assert chain["complete"] is False
     assert chain["note"].startswith("reading began above the height at which A2B can begin")
-    assert status["stateHash"] == {"demo": {"height": follower.progress.height, "hash": None}}
+    assert status["stateHash"] == {"demo": {"height": follower.progress.height, "hash": None, "pointers": None}}
 
 
 # -- a real node ------------------------------------------------------------------------------------------------------

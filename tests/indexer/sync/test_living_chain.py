@@ -384,7 +384,7 @@ def test_any_life_ends_as_a_fresh_index(empty: Path) -> None:
     run_state_machine_as_test(
         LivingChain,
         settings=settings(
-            max_examples=1_000 if SLOW else 18,
+            max_examples=1_000 if SLOW else 10,
             stateful_step_count=40 if SLOW else 18,
             deadline=None,
             phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],

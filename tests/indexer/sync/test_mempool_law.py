@@ -27,7 +27,7 @@ from tests.oracles.registry import read_chain
 from tests.oracles.wire import Tape, read_tx
 from tests.strategies import History, histories
 
-EXAMPLES = 1_500 if os.environ.get("A2B_SLOW_TESTS") == "1" else 60
+EXAMPLES = 1_500 if os.environ.get("A2B_SLOW_TESTS") == "1" else 30
 
 law = settings(
     max_examples=EXAMPLES,

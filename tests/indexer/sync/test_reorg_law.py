@@ -24,7 +24,7 @@ from tests.oracles.anchors import anchors
 from tests.oracles.registry import read_chain
 from tests.strategies import History, histories
 
-EXAMPLES = 2_000 if os.environ.get("A2B_SLOW_TESTS") == "1" else 70
+EXAMPLES = 2_000 if os.environ.get("A2B_SLOW_TESTS") == "1" else 40
 
 law = settings(
     max_examples=EXAMPLES,

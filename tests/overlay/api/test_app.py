@@ -423,8 +423,9 @@ async def test_health_and_readiness(serve: Serve, services: AppServices) -> None
     async with client.get("/readyz") as response:
         assert (await problem(response, 503))["detail"] == "the index is being built"
         assert response.headers["Retry-After"] == "5"
-    assert (await get(await serve(changed(services, unread=lambda: 7)), "/readyz")) == {
-        "status": "ready", "version": services.process.version, "behind": 7,
+    lagging = changed(services, unread=lambda: 7, degraded=lambda: ["index-behind"])
+    assert (await get(await serve(lagging), "/readyz")) == {
+        "status": "ready", "version": services.process.version, "behind": 7, "degraded": ["index-behind"],
     }  # fmt: skip
 
 

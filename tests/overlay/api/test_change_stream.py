@@ -41,11 +41,13 @@ class Outbox(FakeStore):
     def write(self, count: int, op: str = "upsert") -> None:
         for _ in range(count):
             seq = len(self.rows) + 1
-            self.rows.append(FeedChange(seq, op, f"id-{seq}", 100 + seq, "reorg" if op == "revert" else "inscribed"))
+            reason = "reorg" if op == "revert" else "inscribed"
+            self.rows.append(FeedChange(seq, op, f"id-{seq}", 100 + seq, reason, self.epoch))
 
-    def changes(self, since: int, limit: int, /) -> FeedPage:
+    def changes(self, since: int, limit: int, epoch: str | None = None, /) -> FeedPage:
         self.requests += 1
-        return FeedPage(self.epoch, tuple(self.rows[since : since + limit]), len(self.rows))
+        continues = since <= len(self.rows) and epoch in (None, self.epoch)
+        return FeedPage(self.epoch, tuple(self.rows[since : since + limit]), len(self.rows), continues)
 
 
 class Event(NamedTuple):

@@ -107,6 +107,16 @@ def test_one_client_takes_only_so_many_unless_it_is_a_proxy_or_this_machine() ->
     assert tried.take(STRANGER) is None
 
 
+def test_a_customer_of_ipv6_has_the_connections_of_sixteen_clients_however_many_addresses_it_uses() -> None:
+    tried = ConnectionLimits(ClientAddresses(), 100, 2)
+    names = [tried.take(f"2001:db8:1:{number:x}::1") for number in range(32)]
+    assert None not in names
+    assert tried.take("2001:db8:1:ffff::1") is None
+    assert tried.take("2001:db8:2:ffff::1") is not None
+    tried.give_back("2001:db8:1:3::/64")
+    assert tried.take("2001:db8:1:ffff::1") is not None
+
+
 @given(st.lists(st.sampled_from(["192.0.2.1", "192.0.2.2", "127.0.0.1", "-"]), max_size=60))
 def test_no_more_are_let_in_than_there_are_places(requests: list[str]) -> None:
     tried, open_ = ConnectionLimits(ClientAddresses(), 7, 3), list[str]()

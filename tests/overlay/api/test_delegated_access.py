@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
 from multidict import CIMultiDict
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 from yarl import URL
 
 from indexer.store import unchecked
@@ -18,9 +19,10 @@ from overlay.api.routes import ROUTES, Route
 from overlay.api.services import AppServices
 from overlay.app.http_app import load_systems
 from overlay.installation import NAMES
-from overlay.systems.delegateos.delegated_access import ACTIONS, DelegatedAccess
+from overlay.systems.delegateos.delegated_access import ACTIONS, DelegatedAccess, TokenDeniedError
 from overlay.systems.delegateos.store import DelegationRecords
 from parsers.claims.delegateos.capability_token import read_dct, serialize_dct
+from parsers.claims.delegateos.holder_proof import HolderProof
 from parsers.claims.delegateos.signed_objects import principal_of, sign_object
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
@@ -44,6 +46,11 @@ SUBMIT = issued(capability("submit"))
 New = Callable[[], DelegatedAccess]
 
 
+def database_clock(_: Connection) -> int:
+    """Seconds since 1970."""
+    return NOW // 10**9
+
+
 @pytest.fixture
 def access(database_url: str) -> Iterator[New]:
     """Makes what checks tokens, as each process and each start has its own."""
@@ -51,7 +58,7 @@ def access(database_url: str) -> Iterator[New]:
 
     def another() -> DelegatedAccess:
         engines.append(unchecked(database_url))
-        return DelegatedAccess([principal_of(ISSUER)], DelegationRecords(engines[-1]), lambda: NOW)
+        return DelegatedAccess([principal_of(ISSUER)], DelegationRecords(engines[-1], database_clock), lambda: NOW)
 
     yield another
     for engine in engines:
@@ -237,6 +244,22 @@ async def test_a_proof_is_used_once_in_every_process(serve: Serve, services: App
     clients = [await serve(changed(services, brought=granting(access()))) for _ in range(2)]
     results = await asyncio.gather(*(submitted(clients[number % 2], SUBMIT, header) for number in range(6)))
     assert sorted(results) == [(0, ""), *[(401, "replayed")] * 5]
+
+
+@pytest.mark.parametrize("ahead", [700, 7_000])
+def test_a_server_with_a_clock_ahead_lets_no_proof_be_used_twice(access: New, ahead: int) -> None:
+    server, fast = access(), access()
+    fast.now = lambda: NOW + ahead * 10**9
+    token = narrowed(issued())
+    proofs = [HolderProof(sha256(b"").hexdigest(), f"nonce {number}", NOW // 10**9 + 300) for number in range(4)]
+    for used in proofs:
+        server.charge(server.verify(token), used)
+    for number in range(4):
+        new = HolderProof(sha256(b"").hexdigest(), f"new {number}", NOW // 10**9 + ahead + 300)
+        fast.charge(server.verify(token), new)
+    for used in proofs:
+        with pytest.raises(TokenDeniedError, match="was used before"):
+            server.charge(server.verify(token), used)
 
 
 async def test_searches_need_no_proof(client: ClientSession) -> None:

@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from indexer.model import EventKind
-from tests.running import LONG, Running
+from tests.running import LONG, SAMPLE, Running
 
 
 def ask(url: str, method: str = "GET") -> tuple[int, Any, bytes]:
@@ -62,7 +62,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running,
     folder = tmp_path_factory.mktemp("index")
     with (
         feed() as rates,
-        Running("index", "--metrics", ":0", "--rates", rates, cwd=folder) as running,
+        Running("index", "--chains", SAMPLE, "--metrics", ":0", "--rates", rates, cwd=folder) as running,
     ):
         url = metrics_url(running)
         running.until(lambda: ask(f"{url}/readyz")[0] == 200)
@@ -109,7 +109,7 @@ def test_it_tells_that_it_is_well_and_nothing_else(watched: tuple[Running, str])
 def test_an_address_that_is_taken_ends_it_with_the_reason(watched: tuple[Running, str], tmp_path: Path) -> None:
     running, url = watched
     taken = url.removeprefix("http://")
-    with Running("index", "--metrics", taken, cwd=tmp_path) as other:
+    with Running("index", "--chains", SAMPLE, "--metrics", taken, cwd=tmp_path) as other:
         assert other.process.wait(LONG) == 3
         assert f"cannot serve on 127.0.0.1 port {taken.partition(':')[2]}: Address already in use" in other.err
     assert running.process.poll() is None
@@ -128,7 +128,7 @@ def test_it_is_not_ready_while_its_source_does_not_answer_and_ends_at_once(tmp_p
 
 
 def test_it_listens_to_nobody_unless_it_is_asked_to(tmp_path: Path) -> None:
-    with Running("index", cwd=tmp_path) as running:
+    with Running("index", "--chains", SAMPLE, cwd=tmp_path) as running:
         running.until(lambda: "125" in running.err)
         inodes = set(sockets(running.process.pid))
         tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]

@@ -15,8 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
+from indexer.client_networks import NOWHERE, SITE_FACTOR, client_of
 from indexer.setting_values import LIMITS, Quota
-from overlay.api.connection_limits import NOWHERE, ClientAddresses, client
+from overlay.api.connection_limits import ClientAddresses
 from overlay.api.counters import WAYS, Counters, SharedBuckets
 from overlay.api.rate_limits import RateLimit, limits
 from overlay.api.services import AppServices
@@ -93,6 +94,46 @@ def test_clients_do_not_share_a_bucket_and_the_least_used_is_forgotten_first(mon
     assert [limit.take(f"client {item}").wait for item in (0, 1, 2, 4, 5, 6, 7)] == [50] * 7
 
 
+@given(
+    st.builds(Quota, st.sampled_from([1, 2, 8]), st.sampled_from([1, 2, 16])),
+    st.lists(st.tuples(st.sampled_from([0, 0, 0, 1, 2, 7]), st.integers(0, 40)), max_size=200),
+)
+@example(Quota(1, 16), [(0, number) for number in range(18)])
+def test_a_site_has_the_quota_of_sixteen_clients(quota: Quota, requests: list[tuple[int, int]]) -> None:
+    """Requests of many /64 of one /48 against the judges of each, and of the /48; pauses in eighths of a second."""
+    now, site = Fraction(0), Bucket(Quota(quota.requests * SITE_FACTOR, quota.seconds))
+    judges = [Bucket(quota) for _ in range(41)]
+    limit = RateLimit("read", quota, SharedBuckets(), clock=lambda: float(now))
+    for pause, number in requests:
+        now += Fraction(pause, 8)
+        taken = limit.take(f"2001:db8:1:{number:x}::/64")
+        buckets = (judges[number], site)
+        answers = [bucket.take(now) for bucket in buckets]
+        good = all(has_token for has_token, _, _ in answers)
+        for bucket, (has_token, _, _) in zip(buckets, answers, strict=True):
+            bucket.tokens += has_token and not good  # a refused request takes none
+        assert (taken.wait == 0) == good
+        assert taken.wait == max(wait for _, _, wait in answers)
+        assert remaining(taken.headers)[0] == min(int(bucket.tokens) for bucket in buckets)
+
+
+def test_a_customer_of_ipv6_has_the_quota_of_sixteen_clients_however_many_addresses_it_uses() -> None:
+    now = 0.0
+    limit = RateLimit("read", Quota(2, 100), SharedBuckets(), clock=lambda: now)
+    for number in range(32):
+        taken = limit.take(f"2001:db8:1:{number:x}::/64")
+        assert taken.wait == 0
+        assert remaining(taken.headers) == (min(1, 31 - number), max(50, ceil((number - 29) * 3.125)))
+    refused = limit.take("2001:db8:1:ffff::/64")
+    assert refused.wait == ceil(100 / 32)
+    assert remaining(refused.headers) == (0, 7), "when a new /64 has its two requests, not when all have"
+    assert limit.take("2001:db8:2:ffff::/64").wait == 0
+    now += refused.wait
+    assert limit.take("2001:db8:1:ffff::/64").wait == 0
+    limit.credit("2001:db8:1:ffff::/64", 2)
+    assert limit.take("2001:db8:1:ffff::/64").wait == 0, "what is paid for counts in no bucket"
+
+
 def test_limits_of_different_kinds_are_apart() -> None:
     quotas = {"read": Quota(1, 100), "costly": Quota(1, 100), "off": None}
     results = limits(quotas, SharedBuckets())
@@ -126,7 +167,7 @@ def test_a_limit_holds_for_all_processes_together() -> None:
     ],
 )
 def test_the_client_of_a_request(text: str, who: str) -> None:
-    assert client(text) == who
+    assert client_of(text) == who
 
 
 def asked_by(peer: str, *forwarded: str) -> Any:
@@ -165,7 +206,7 @@ def test_without_trusted_proxies_nobody_is_believed() -> None:
 @given(st.text(max_size=60))
 @example("[]")
 def test_any_text_is_some_client(text: str) -> None:
-    assert client(text)
+    assert client_of(text)
     assert ClientAddresses(("10.0.0.0/8",)).of(asked_by("10.0.0.1", text.encode("ascii", "replace").decode()))
 
 

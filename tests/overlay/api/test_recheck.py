@@ -12,11 +12,14 @@ import pytest
 from aiohttp import ClientSession
 
 from indexer.fetcher.domain_badges import BadgeQueue, HostNames
+from indexer.fetcher.reasons import Refusal
 from indexer.setting_values import Quota
 from indexer.store import Store, Writer, block_writer, visits
 from indexer.store.checks import CheckKind
 from indexer.store.requests import RECHECK_PAUSE, Recheck, Rechecks
 from overlay.api.services import AppServices
+from overlay.commands.show import trust_rows
+from overlay.projection.documents import DocumentReader
 from tests.chainkit import agent
 from tests.databases import store
 from tests.due_checks import due
@@ -63,9 +66,34 @@ async def test_the_host_of_an_inscribed_agent_is_asked_again(
     BadgeQueue(store, writer).step(NOW)
     id_ = str(outpoint_of("a"))
     visits.record_host(writer, HostNames(named=frozenset({id_})).verdict("echo.example"), NOW)
-    [checked] = ask(id_, NOW + RECHECK_PAUSE)
-    assert checked == Recheck("domain", "echo.example", "verified by name", "", "", NOW, NOW + RECHECK_PAUSE)
+    expected = [
+        Recheck("domain", "echo.example", "verified by name", "", "", NOW, NOW + RECHECK_PAUSE),
+        Recheck("identity", "echo.example", "new", "", "", None, NOW),
+    ]
+    assert ask(id_, NOW + RECHECK_PAUSE) == expected
     assert due(store.engine, CheckKind.BADGE, NOW + RECHECK_PAUSE) == [(NOW + RECHECK_PAUSE, "echo.example")]
+
+
+async def test_a_failed_check_is_in_the_listing_and_in_the_next_recheck_at_once(
+    store: Store, writer: Writer, ask: Callable[[str, int], list[Recheck]]
+) -> None:
+    body = json.dumps(agent()).encode()
+    digest = sha256(body).digest()
+    block_writer.append(writer, "demo", [says("0", replace(born("a", card=digest), card=digest), cards={digest: body})])
+    BadgeQueue(store, writer).step(NOW)
+    id_, before = str(outpoint_of("a")), store.outbox.newest_seq()
+    assert [check.state for check in ask(id_, NOW)] == ["new"]
+    visits.record_host(writer, HostNames(refusal=Refusal("fetch-connect")).verdict("echo.example"), NOW)
+    [document] = DocumentReader(store).documents([id_])
+    domain = json.loads(document.item)["domain"]
+    failure = {"at": "2027-01-15T08:00:00Z", "reason": "fetch-connect"}
+    assert domain == {"host": "echo.example", "verified": False, "checkedAt": failure["at"], "lastFailure": failure}
+    assert dict(trust_rows({"domain": domain}))["failed"] == "a check at 2027-01-15T08:00:00Z: fetch-connect"
+    assert [change.id for change in store.outbox.after(before, 9)] == [id_], "the index shows it, too"
+    assert [(check.state, check.reason) for check in ask(id_, NOW)] == [("not verified", "fetch-connect")]
+    visits.record_host(writer, HostNames(named=frozenset({id_})).verdict("echo.example"), NOW + 1_000)
+    [document] = DocumentReader(store).documents([id_])
+    assert "lastFailure" not in json.loads(document.item)["domain"]
 
 
 async def test_nothing_is_fetched_for_what_nobody_points_at(ask: Callable[[str, int], list[Recheck]]) -> None:

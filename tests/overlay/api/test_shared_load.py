@@ -75,6 +75,19 @@ async def test_calls_that_fail_or_are_given_up_leave_no_count() -> None:
     may.set()
 
 
+async def test_a_customer_of_ipv6_has_the_calls_of_sixteen_clients_however_many_addresses_it_uses() -> None:
+    load, may = SharedLoad(), threading.Event()
+    tried = BoundedExecutor("check", load, workers=1, waiting=99, per_client=1)
+    clients = [f"2001:db8:1:{number:x}::/64" for number in range(17)]
+    calls = [asyncio.create_task(tried.run(client, 30.0, may.wait)) for client in clients[:16]]
+    await asyncio.sleep(0)
+    assert await status(tried, clients[16]) == 429
+    other = asyncio.create_task(tried.run("2001:db8:2::/64", 30.0, may.wait))
+    may.set()
+    await asyncio.gather(*calls, other)
+    assert await status(tried, clients[16]) == 200
+
+
 async def test_what_waits_in_all_is_bounded_for_each_process() -> None:
     load, may = SharedLoad(), threading.Event()
     tried, other = executor(load), executor(load)

@@ -57,6 +57,8 @@ async def test_what_does_not_verify_is_an_answer_with_a_reason(client: ClientSes
         "integrity": "invalid", "identityBinding": "sovereign", "authority": "unknown",
         "revocation": {"status": "unchecked"},
     }  # fmt: skip
+    unknown = await answer(client, "token", ALICE.token())
+    assert (unknown["error"], unknown["axes"]["integrity"]) == ("unknown-key", "unknown")
     printed = {name: value for name, value in ALICE.receipt().items() if name != "suite"}
     legacy = await answer(client, "receipt", ALICE.sign(printed))
     assert (legacy["error"], legacy["profile"], legacy["missing"]) == ("legacy-profile", "legacy", ["suite"])

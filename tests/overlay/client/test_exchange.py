@@ -224,9 +224,13 @@ async def test_a_reset_begins_another_epoch() -> None:
     assert "Last-Event-ID" not in script.requests[0].headers
 
 
-async def test_an_epoch_does_not_change_without_a_reset() -> None:
-    with pytest.raises(RemoteError, match="moved from epoch 'e' to 'f' without a reset"):
-        await taken(client(Script(events(event("e", 1), event("f", 2)))).stream(), 2)
+async def test_another_epoch_goes_on_and_goes_back_only_with_a_reset() -> None:
+    """Each run of a server's indexer has an epoch."""
+    events_of_two = Script(events(event("e", 1), event("f", 2), event("f", 2), event("f", 3)))
+    async with client(events_of_two) as overlay, aclosing(overlay.stream()) as stream:
+        assert [str(position) for position, _ in await taken(stream, 3)] == ["e-1", "f-2", "f-3"]
+    with pytest.raises(RemoteError, match=r"went back from e-2 to f-2, of another epoch, without a reset"):
+        await taken(client(Script(events(event("e", 2), event("f", 2)))).stream(), 2)
 
 
 @pytest.mark.parametrize(

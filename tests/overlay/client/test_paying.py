@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from decimal import Decimal
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
-from overlay.client import AsyncOverlayClient, NotVerifiedError
+from overlay.client import AsyncOverlayClient, NotVerifiedError, calls
 from overlay.client.payment_claims import build_claim, choose_offer
 from overlay.publish.coins import Coin, CoinsError, from_file
 from overlay.publish.keys import PublisherKey
+from overlay.verify.trusted_source import open_source
 from parsers.bitcoin.address import key_hash
 from parsers.bitcoin.script import p2pkh
 from parsers.bitcoin.tx import Outpoint
@@ -22,7 +27,8 @@ from parsers.cards import AgentCard, read
 from parsers.cards.offers import Offer
 from parsers.claims.amount_due import PaymentRefusedError
 from tests.chainkit import agent
-from tests.overlay.client.world import BASIC, DOLLARS, MONTH, PAYEE, PAYER, PLACEHOLDER, PaidRegistry
+from tests.overlay.client.world import BASIC, BUYER, DOLLARS, MONTH, PAYEE, PAYER, PLACEHOLDER, PaidRegistry
+from tests.overlay.forging_server import Own
 
 COINS = [Coin(Outpoint(sha256(bytes((number,))).digest(), 0), 100_000) for number in range(3)]
 
@@ -108,26 +114,156 @@ class LyingTransport(httpx.AsyncHTTPTransport):
         return httpx.Response(response.status_code, stream=httpx.ByteStream(body))
 
 
+WANTED: dict[str, Any] = {"config_id": "wt-basic", "most_satoshis": 10**8, "expected": "bsv:regtest"}
+ANY = {"newest_unchecked": True}
+
+
 async def test_an_address_that_is_not_proved_is_not_paid(registry: PaidRegistry) -> None:
     coins = from_file(registry.home / "coins.json")
-    wanted: dict[str, Any] = {"config_id": "wt-basic", "most_satoshis": 10**8, "expected": "bsv:regtest"}
     async with AsyncOverlayClient(registry.url, transport=LyingTransport()) as overlay:
         assert (await overlay.quote(registry.id, "wt-basic")).address == PAYER.address
         with pytest.raises(NotVerifiedError, match="is not proved: ") as caught:
-            await overlay.pay(registry.id, PAYER, coins, **wanted)
+            await overlay.pay(registry.id, PAYER, coins, **WANTED, **ANY)
+    assert caught.value.report is not None
     assert "card" in caught.value.report.missing or "answer" in caught.value.report.missing
     async with AsyncOverlayClient(registry.url) as overlay:
         with pytest.raises(NotVerifiedError):
-            await overlay.pay(registry.id, PAYER, coins, **{**wanted, "expected": "bsv:mainnet"})
-        claim = await overlay.pay(registry.id, PAYER, coins, **wanted)
+            await overlay.pay(registry.id, PAYER, coins, **{**WANTED, "expected": "bsv:mainnet"}, **ANY)
+        claim = await overlay.pay(registry.id, PAYER, coins, **WANTED, **ANY)
         review = await overlay.pay_check({"claim": claim.value, "id": registry.id, "skillId": "echo"})
     assert (review.ok, review.paid_satoshis, review.needed_satoshis) == (True, 50_000, 50_000)
 
 
 async def test_a_price_in_dollars_needs_a_rate(registry: PaidRegistry) -> None:
     coins = from_file(registry.home / "coins.json")
+    before = list(coins)
     async with AsyncOverlayClient(registry.url) as overlay:
         with pytest.raises(PaymentRefusedError, match="there is no usable exchange rate"):
-            await overlay.pay(
-                registry.id, PAYER, coins, config_id="wt-usd", most_satoshis=10**8, expected="bsv:regtest"
-            )
+            await overlay.pay(registry.id, PAYER, coins, **{**WANTED, "config_id": "wt-usd"}, **ANY)
+    assert coins == before
+
+
+# -- the newest revision -----------------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_paid_before_another_source_confirms_the_newest_revision(
+    registry: PaidRegistry, mirror: str
+) -> None:
+    coins = from_file(registry.home / "coins.json")
+    async with AsyncOverlayClient(registry.url) as overlay:
+        refused: list[tuple[dict[str, Any], str]] = [
+            ({}, r"trusted=SOURCE.*against=\[URL, …\].*newest_unchecked=True"),
+            (
+                {"trusted": open_source(str(registry.home / "headers.bin"))},
+                "nothing shows that this revision is the new",
+            ),
+            ({"trusted": Own(True, unspent=None)}, "nothing shows"),
+            ({"trusted": Own(True, unspent=False)}, "is not proved: newest"),
+            ({"against": [registry.url, f"{registry.url}/v1/"]}, "nothing shows"),
+            ({"against": ["http://127.0.0.1:9"]}, "http://127.0.0.1:9 does not confirm it: cannot query"),
+            ({"against": ["http://127.0.0.1:9"], "trusted": Own(True, unspent=False)}, "is not proved: newest"),
+        ]
+        for sources, complaint in refused:
+            with pytest.raises(NotVerifiedError, match=complaint):
+                await overlay.pay(registry.id, PAYER, coins, **WANTED, **sources)
+        confirming: list[dict[str, Any]] = [
+            {"trusted": Own(True, unspent=True)},
+            {"against": [mirror]},
+            {"against": ["http://127.0.0.1:9", mirror]},
+            {"trusted": open_source(str(registry.home / "headers.bin")), "against": [mirror]},
+        ]
+        for sources in confirming:
+            listed = list(coins)
+            claim = await overlay.pay(registry.id, PAYER, listed, **WANTED, **sources)
+            assert claim.payment.paid == 50_000
+
+
+async def test_an_overlay_that_is_out_of_date_does_not_have_the_previous_owner_paid(
+    registry: PaidRegistry, mirror: str, after_sale: str
+) -> None:
+    """The registry and its mirror stopped before the sale; what they serve is proved, and was true."""
+    coins = from_file(registry.home / "coins.json")
+    async with AsyncOverlayClient(registry.url) as overlay:
+        for others in ([after_sale], [mirror, after_sale]):
+            with pytest.raises(NotVerifiedError, match="may have a newer revision") as caught:
+                await overlay.pay(registry.id, PAYER, coins, **WANTED, against=others)
+            assert after_sale in str(caught.value)
+    async with AsyncOverlayClient(after_sale) as overlay:
+        with pytest.raises(NotVerifiedError, match="nothing shows") as caught:
+            await overlay.pay(registry.id, PAYER, coins, **WANTED, against=[mirror])
+        assert f"{mirror} has outpoint" in str(caught.value)
+        claim = await overlay.pay(
+            registry.id, PAYER, coins, **WANTED, trusted=Own(True, unspent=True), against=[mirror]
+        )
+    payee = key_hash(BUYER.address)
+    assert payee is not None
+    assert claim.payment.tx.outputs[0].script == p2pkh(payee)
+
+
+async def test_a_burned_listing_is_not_paid(registry: PaidRegistry, after_sale: str) -> None:
+    coins = from_file(registry.home / "coins.json")
+    async with AsyncOverlayClient(after_sale) as overlay:
+        (gone,) = (await overlay.search(status="burned")).items
+        with pytest.raises(NotVerifiedError, match="is burned, and only a live listing is paid"):
+            await overlay.pay(gone.id, PAYER, coins, **WANTED, **ANY)
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"cardSha256": "ab" * 32}, "may have a newer revision: .* has cardSha256 'abab"),
+        ({"status": "burned"}, "may have a newer revision: .* has status 'burned', and not 'live'"),
+        ({"outpoint": "\x1b[2J"}, r"has outpoint '\\x1b\[2J'"),
+        ({"outpoint": ["x"]}, "may have a newer revision"),
+        ({"id": "other.example"}, "nothing shows.* it answers about another listing"),
+        (None, "nothing shows.* it answers about another listing"),
+    ],
+)
+async def test_another_overlay_s_answer_is_read_with_suspicion(
+    registry: PaidRegistry, changed: dict[str, Any] | None, complaint: str
+) -> None:
+    async with AsyncOverlayClient(registry.url) as overlay:
+        item = await overlay.ask(calls.get(registry.id))
+
+        async def answer(_: web.Request) -> web.Response:
+            return web.json_response([item] if changed is None else item | changed)
+
+        app = web.Application()
+        app.router.add_get("/v1/listings/{id}", answer)
+        async with TestServer(app) as other:
+            with pytest.raises(NotVerifiedError, match=complaint):
+                await overlay.pay(registry.id, PAYER, list(COINS), **WANTED, against=[str(other.make_url("/"))])
+
+
+# -- coins -------------------------------------------------------------------------------------------------------------
+
+
+async def test_coins_that_a_claim_spends_are_replaced_by_its_change(registry: PaidRegistry, tmp_path: Path) -> None:
+    file, link = tmp_path / "coins.json", tmp_path / "wallet.json"
+    entries = json.loads((registry.home / "coins.json").read_text())[:1]
+    file.write_text(json.dumps([{**entries[0], "note": "the first"}, {**entries[0], "vout": 9, "satoshis": 1}]))
+    link.symlink_to(file)
+    listed = from_file(file)
+    async with AsyncOverlayClient(registry.url) as overlay:
+        for coins in (link, listed):
+            first = await overlay.pay(registry.id, PAYER, coins, **{**WANTED, "config_id": "wt-basic"}, **ANY)
+            before = file.read_bytes(), list(listed)
+            with pytest.raises(CoinsError, match=r"[0-9,]+ satoshis in 1 coins do not suffice"):
+                await overlay.pay(registry.id, PAYER, coins, **WANTED, **ANY)
+            assert (file.read_bytes(), listed) == before
+            left = from_file(file) if coins is link else listed
+            change = Coin(first.payment.tx.outpoint(1), 50_000 - first.fee)
+            assert [coin.satoshis for coin in left] == [1, change.satoshis]
+            assert left[1] == change
+    assert link.is_symlink()
+
+
+async def test_two_claims_at_once_spend_different_coins(registry: PaidRegistry, tmp_path: Path) -> None:
+    file = tmp_path / "coins.json"
+    rows = [{"outpoint": str(coin.outpoint), "satoshis": coin.satoshis} for coin in COINS]
+    file.write_text(json.dumps(rows))
+    async with AsyncOverlayClient(registry.url) as overlay:
+        paying = [overlay.pay(registry.id, PAYER, file, **WANTED, **ANY) for _ in range(3)]
+        claims = await asyncio.gather(*paying)
+    spent = [tx_input.prevout for claim in claims for tx_input in claim.payment.tx.inputs]
+    assert sorted(spent) == sorted(coin.outpoint for coin in COINS)

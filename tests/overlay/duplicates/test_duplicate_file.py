@@ -37,12 +37,13 @@ def batch(number: int, size: int = 3) -> Batch:
     chance = Random(number)
 
     def document(id_: str) -> Document:
-        since = Since(chance.randrange(9), "bsv", 1, 1)
+        since = Since(chance.randrange(9), "bsv", 1, chance.randrange(9), 1)
         first = chance.randrange(12)
         text_keys = [(TEXT, f"text {chance.randrange(3)}")]
         text_keys += [(CLUSTER, f"{key}") for key in range(first, first + 3)]
         text_keys += [(kind, f"{kind} {chance.randrange(5)}") for kind in (NAME, URL, ADDRESS)]
-        fingerprint = Fingerprint(tuple(TextKey(kind, digest(text), since) for kind, text in text_keys), 3, "al")
+        fingerprint = Fingerprint(tuple(TextKey(kind, digest(text), since) for kind, text in text_keys), 3, "al",
+                                  destination=chance.randrange(2))  # fmt: skip
         return replace(listing(id_), fingerprint=fingerprint)
 
     ids = chance.sample("abcdefghijklmnopqrst", size)

@@ -24,7 +24,7 @@ from overlay.engines import IndexPosition
 from overlay.engines.native import durable
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import Registration
-from overlay.projection import projector
+from overlay.projection import documents, projector
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Since
@@ -231,8 +231,9 @@ def test_the_first_to_publish_a_text_ranks_first_for_any_age_of_the_registration
     registry.block("3", again("old", BETA, 3))
     assert set(registry.matching()) == {"author"}
     registry.block("4", replace(again("author", ALPHA, 4)))
+    assert set(registry.matching()) == {"author", "old"}
     registry.block("5", replace(again("author", BETA, 5), spent=place("author4")))
-    assert set(registry.matching()) == {"old"}  # another text in between resets the seniority
+    assert set(registry.matching()) == {"author"}  # another text in between does not reset the seniority
 
 
 def test_filters_find_what_they_ask_for_though_an_identical_one_is_shown_elsewhere(registry: Registry) -> None:
@@ -297,6 +298,9 @@ def test_listings_of_one_owner_do_not_warn_of_each_other(registry: Registry) -> 
     registry.block("1", *messages, bodies=tuple(cards))
     assert (registry.warned("a1"), registry.warned("a3")) == ({}, {})
     assert registry.warned("a2")["same-name"].endswith(f"{place('a0')}")
+    assert {warning["severity"] for warning in registry.item("a2")["warnings"] if warning["code"] == "same-name"} == {
+        "low"
+    }
     registry.block("2", burned("a0", "a0", "gone", height=2))
     assert registry.warned("a1") == {}
     assert registry.warned("a2")["same-name"].endswith(f"{place('a1')}")
@@ -700,17 +704,155 @@ def test_in_one_block_the_older_registration_is_shown_even_if_it_copies_a_pendin
     assert set(registry.matching()) == {"victim"}
 
 
-def test_a_near_identical_update_keeps_its_seniority_and_another_one_does_not(registry: Registry) -> None:
+def test_an_update_keeps_its_seniority_and_one_back_to_an_earlier_text_has_it_again(registry: Registry) -> None:
     newer, copy = variation(1), variation(2)
     registry.block("1", inscribed("a", GATEWAY), bodies=(GATEWAY,))
     registry.block("2", inscribed("copy", copy, height=2), bodies=(copy,))
     registry.block("3", again("a", newer, 3), bodies=(newer,))
     assert set(registry.matching()) == {"a"}
     registry.block("4", replace(again("a", BETA, 4), spent=place("a3")), bodies=(BETA,))
+    assert set(registry.matching()) == {"a", "copy"}
     registry.block("5", replace(again("a", GATEWAY, 5), spent=place("a4")))
-    assert set(registry.matching()) == {"copy"}
-    block_writer.forget(registry.writer, "demo", 3)
-    registry._prev["demo"] = "3"
+    assert set(registry.matching()) == {"a"}
+    block_writer.forget(registry.writer, "demo", 4)
+    registry._prev["demo"] = "4"
+    assert set(registry.matching()) == {"a", "copy"}
+
+
+def gateway(address: str, amount: str = "1", title: str = "Gateway", **more: Any) -> bytes:
+    """A card with a long text, of this pay-to address and price."""
+    config = {"id": "basic", "name": "Basic", **PRICE, "address": address, "amount": amount}
+    return card(title, **{"description": LONG, "x-payment-config": [config], **more})
+
+
+THEIRS = {"title": "Gateway v2", "url": "https://theirs.example/"}
+ONE, TWO = gateway("0xa11ce"), gateway("0xa11ce", "2")
+COPY_OF_ONE, COPY_OF_TWO = gateway("0xbad", **THEIRS), gateway("0xbad", "2", **THEIRS)
+
+
+def revised(registry: Registry, id_: str, *steps: tuple[int, bytes]) -> None:
+    """Re-inscribe a registration at these heights with these cards."""
+    before = place(id_)
+    for height, body in steps:
+        registry.block(str(height), replace(again(id_, body, height), spent=before), bodies=(body,))
+        before = place(f"{id_}{height}")
+
+
+def test_a_copy_made_while_the_owner_changes_a_price_does_not_hide_the_original(registry: Registry) -> None:
+    registry.block("1", inscribed("a", ONE), bodies=(ONE,))
+    revised(registry, "a", (2, TWO))
+    registry.block("3", inscribed("copy", COPY_OF_ONE, height=3, owner="mallory"), bodies=(COPY_OF_ONE,))
+    assert set(registry.matching()) == {"a", "copy"}  # of different prices
+    for _ in range(2):
+        assert registry.warned("a") == {}
+        assert set(registry.warned("copy")) == {"same-name", "same-text"}
+        assert all(text.endswith(str(place("a"))) for text in registry.warned("copy").values())
+        if registry.item("a")["offers"][0]["amount"] == "2":
+            registry.block("4", replace(again("a", ONE, 4), spent=place("a2")))
+    assert set(registry.matching()) == {"a"} == set(registry.matching(chains=("demo",)))
+    assert registry.matching()["a"]["duplicates"] == 1
+
+
+def test_a_copy_with_the_price_of_a_pending_update_hides_nothing(registry: Registry) -> None:
+    registry.block("1", inscribed("a", ONE), bodies=(ONE,))
+    registry.block("2", inscribed("copy", COPY_OF_TWO, height=2, owner="mallory"), bodies=(COPY_OF_TWO,))
+    revised(registry, "a", (3, TWO))
+    assert set(registry.matching()) == {"a"} == set(registry.matching(chains=("demo",)))
+    assert registry.warned("a") == {}
+
+
+def test_a_copy_of_a_pending_update_with_a_new_text_is_beside_it_and_warned_of(registry: Registry) -> None:
+    first = gateway("0xa11ce", description="Something else.")
+    registry.block("1", inscribed("a", first), bodies=(first,))
+    registry.block("2", inscribed("copy", COPY_OF_ONE, height=2, owner="mallory"), bodies=(COPY_OF_ONE,))
+    revised(registry, "a", (3, ONE))
+    assert set(registry.matching()) == {"a", "copy"} == set(registry.matching(chains=("demo",)))
+    assert registry.warned("a") == {}
+    assert set(registry.warned("copy")) == {"same-name", "same-text"}
+
+
+def test_an_old_registration_that_takes_a_text_to_another_address_is_warned_of(registry: Registry) -> None:
+    registry.block("1", inscribed("old", BETA, owner="mallory"), bodies=(BETA,))
+    registry.block("2", inscribed("victim", ONE, height=2), bodies=(ONE,))
+    revised(registry, "old", (3, COPY_OF_ONE))
+    assert set(registry.matching()) == {"old", "victim"}
+    assert registry.warned("victim") == {}
+    assert set(registry.warned("old")) == {"same-name", "same-text"}
+
+
+def test_a_copy_that_another_domain_names_is_beside_the_older_one_and_warned_of(registry: Registry) -> None:
+    registry.block("1", inscribed("a", ONE), bodies=(ONE,))
+    registry.block("2", inscribed("copy", COPY_OF_ONE, height=2, owner="mallory"), bodies=(COPY_OF_ONE,))
+    assert set(registry.matching()) == {"a"}
+    registry.badge("copy", "theirs.example", COPY_OF_ONE)
+    for filters in ({}, {"chains": ("demo",)}):
+        assert set(registry.matching(**filters)) == {"a", "copy"}
+    assert (registry.warned("a"), set(registry.warned("copy"))) == ({}, {"same-text"})
+    registry.badge("a", "api.example", ONE)  # the domain of the older one names it, too
+    assert set(registry.matching()) == {"a"}
+
+
+def test_a_domain_takes_its_place_back_from_an_older_copy_that_names_its_url(registry: Registry) -> None:
+    theirs = gateway("0xbad")
+    registry.block("1", inscribed("squatter", theirs, owner="mallory"), bodies=(theirs,))
+    registry.block("2", inscribed("a", ONE, height=2), bodies=(ONE,))
+    assert set(registry.matching()) == {"squatter"}
+    registry.badge("a", "api.example", ONE)
+    assert set(registry.matching()) == {"a"} == set(registry.matching(chains=("demo",)))
+    assert registry.warned("a") == {}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"url": "https://other.example/"},
+        {"address": "0xbad"},
+        {"additionalInterfaces": [{"url": "https://o.example/"}]},
+    ],
+)
+def test_a_younger_copy_that_leads_elsewhere_is_not_shown_instead_of_an_older_registration(
+    registry: Registry, more: dict[str, Any]
+) -> None:
+    first, copy = gateway("0xa11ce", description="Something else."), gateway(**{"address": "0xa11ce"} | more)
+    registry.block("1", inscribed("a", first), bodies=(first,))
+    registry.block("2", inscribed("copy", copy, height=2), bodies=(copy,))
+    revised(registry, "a", (3, ONE))
+    assert set(registry.matching()) == {"a", "copy"}
+    assert "same-text" in registry.warned("copy")
+
+
+def test_a_tool_that_runs_another_command_is_not_shown_instead_of_an_older_one(registry: Registry) -> None:
+    def tool(command: str, description: str = LONG) -> bytes:
+        server = {"command": "npx", "args": ["-y", command], "description": description}
+        return json.dumps({"mcpServers": {"gateway": server}}).encode()
+
+    def of_kind(event: Event) -> Event:
+        assert event.state is not None
+        return replace(event, state=replace(event.state, kind=Kind.TOOL))
+
+    first, copy, later = tool("gateway", "Something else."), tool("evil"), tool("gateway")
+    registry.block("1", of_kind(inscribed("a", first)), bodies=(first,))
+    registry.block("2", of_kind(inscribed("copy", copy, height=2)), bodies=(copy,))
+    registry.block("3", of_kind(again("a", later, 3)), bodies=(later,))
+    assert "a" in registry.matching()
+    assert registry.warned("a") == {}
+
+
+def test_a_name_that_is_dropped_and_used_again_was_not_taken_meanwhile(registry: Registry) -> None:
+    copy = card("Alpha", url="https://copy.example/")
+    registry.block("1", inscribed("a", ALPHA), bodies=(ALPHA,))
+    revised(registry, "a", (2, BETA))
+    registry.block("3", inscribed("copy", copy, height=3), bodies=(copy,))
+    registry.block("4", replace(again("a", ALPHA, 4), spent=place("a2")))
+    assert registry.warned("a") == {}
+    assert set(registry.warned("copy")) == {"same-name"}
+
+
+def test_the_first_text_counts_after_any_number_of_updates(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MOST_STRETCHES", 2)
+    registry.block("1", inscribed("a", ONE), bodies=(ONE,))
+    registry.block("2", inscribed("copy", COPY_OF_ONE, height=2), bodies=(COPY_OF_ONE,))
+    revised(registry, "a", (3, ALPHA), (4, BETA), (5, ALPHA), (6, BETA), (7, ONE))
     assert set(registry.matching()) == {"a"}
 
 
@@ -721,7 +863,7 @@ def test_small_updates_in_a_row_do_not_carry_seniority_to_another_text() -> None
     history = TextKeyHistory()
     for number, text in enumerate(texts):
         subject = subject_of(card("Gateway", description=text))
-        history.add([subject], Since(number, "demo", number, 0))
+        history.add([subject], Since(number, "demo", number, 0, 0))
     last = next(text_key for text_key in history.fingerprint(subject).text_keys if text_key.kind == TEXT)
     assert last.since.time > 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from itertools import chain, repeat
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from overlay.duplicates import text_key_table
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.duplicates.duplicate_status import DuplicateStatus
-from overlay.duplicates.text_keys import ADDRESS, CLUSTER, NAME, TEXT, URL, digest
+from overlay.duplicates.text_keys import ADDRESS, CLUSTER, NAME, SIMILAR, TEXT, URL, digest
 from overlay.engines import EngineError, IndexPosition
 from overlay.search.document import AT_HOME, NAMED, Document, Fingerprint, Since, TextKey
 from overlay.search.facts import HERE
@@ -31,20 +31,23 @@ Place = tuple[Any, ...]
 @st.composite
 def documents(draw: st.DrawFn, registration: str) -> list[Document]:
     """What a registration lists: nothing, an agent, or two servers."""
-    results = []
+    results, registered = [], draw(st.integers(0, 2))
     for key in draw(st.sampled_from([(), ("",), ("",), ("",), ("#a", "#b")])):
         chain = draw(st.sampled_from(CHAINS))
-        since = Since(draw(st.integers(1, 3)), chain, draw(st.integers(1, 2)), int(registration, 36))
+        since = Since(draw(st.integers(1, 3)), chain, draw(st.integers(1, 2)), registered, int(registration, 36))
         text_keys = [TextKey(TEXT, digest(draw(st.sampled_from("xyz")) + key), since)]
         # sets of neighbours, so that chains of similarity are common
         first = draw(st.integers(0, 6))
         text_keys += [
             TextKey(CLUSTER, digest(str(index)), since) for index in range(first, first + draw(st.integers(1, 3)))
         ]
-        for kind, values in ((NAME, "mn"), (URL, "u"), (ADDRESS, "pq")):
+        named = since._replace(time=draw(st.integers(0, 3)))
+        for kind, values in ((NAME, "mn"), (URL, "u"), (ADDRESS, "pq"), (SIMILAR, "st")):
             messages = sorted(draw(st.sets(st.sampled_from(values))))
-            text_keys += [TextKey(kind, digest(item), since) for item in messages]
-        fingerprint = Fingerprint(tuple(text_keys), draw(st.integers(0, 3)), draw(st.sampled_from(["", "al"])))
+            text_keys += [TextKey(kind, digest(item), named if kind == SIMILAR else since) for item in messages]
+        leads = {"destination": draw(st.integers(1, 3)), "host": draw(st.integers(0, 2))}
+        owner = draw(st.sampled_from(["", "al"]))
+        fingerprint = Fingerprint(tuple(text_keys), draw(st.integers(0, 3)), owner, **leads)
         also_on = tuple(item for item in CHAINS if item != chain and draw(st.booleans()))
         listed = listing(
             registration + key, chain=chain, also_on=also_on, domain=draw(st.sampled_from(["", "a.example"]))
@@ -59,11 +62,53 @@ happenings = st.one_of(st.sampled_from(["", "reopened", "by another process", "c
 """What happens before a batch; a number: it fails at that step of the database first."""
 
 
-def place(document: Document, *, ranked: bool) -> Place:
+def place(document: Document) -> Place:
     """Where a listing is in the order of seniority."""
     assert document.fingerprint is not None
-    since, id_ = document.fingerprint.text_keys[0].since, crc32(document.id.encode())
-    return document.fingerprint.rank if ranked else 0, *since, id_
+    return document.fingerprint.rank, *document.fingerprint.text_keys[0].since, crc32(document.id.encode())
+
+
+def holding(document: Document, value: int) -> Place:
+    """Where a listing is in the order of those that had a text key."""
+    assert document.fingerprint is not None
+    since = next(text_key.since for text_key in document.fingerprint.text_keys if text_key.value == value)
+    return *since, crc32(document.id.encode())
+
+
+def age(document: Document) -> Place:
+    """Which of two registrations is the older one."""
+    *_, registered_time, registered, id_ = place(document)
+    return registered_time, registered, id_
+
+
+def is_of_the_host_that_confirms(mine: Document, other: Document) -> bool:
+    """Whether the host of a listing confirms it and another one names that host."""
+    assert mine.fingerprint is not None
+    assert other.fingerprint is not None
+    return mine.fingerprint.rank in (NAMED, AT_HOME) and mine.fingerprint.host == other.fingerprint.host > 0
+
+
+def leads_to(document: Document) -> int:
+    assert document.fingerprint is not None
+    return document.fingerprint.destination
+
+
+def replaces(senior: Document, other: Document) -> bool:
+    """Whether a listing that is before another one in order is shown instead of it (law 21)."""
+    if is_of_the_host_that_confirms(senior, other) or leads_to(senior) == leads_to(other):
+        return True
+    return age(senior) <= age(other)
+
+
+def shown_of(listed: list[Document], alike: Callable[[Document, Document], object]) -> dict[str, str]:
+    """Which is shown for each listing: one after the other, the most senior first."""
+    shown: list[Document] = []
+    results: dict[str, str] = {}
+    for mine in sorted(listed, key=place):
+        instead = [item for item in shown if alike(item, mine) and replaces(item, mine)]
+        results[mine.id] = instead[0].id if instead else mine.id
+        shown += [] if instead else [mine]
+    return results
 
 
 def values(document: Document, kind: str) -> set[int]:
@@ -73,14 +118,8 @@ def values(document: Document, kind: str) -> set[int]:
 
 
 def heads(listed: list[Document]) -> dict[str, str]:
-    """Who is shown for each listing: one after the other, the oldest first."""
-    shown: list[Document] = []
-    results: dict[str, str] = {}
-    for mine in sorted(listed, key=lambda item: place(item, ranked=True)):
-        like = [item for item in shown if values(item, CLUSTER) & values(mine, CLUSTER)]
-        results[mine.id] = like[0].id if like else mine.id
-        shown += [] if like else [mine]
-    return results
+    """Which is shown for each listing."""
+    return shown_of(listed, lambda one, other: values(one, CLUSTER) & values(other, CLUSTER))
 
 
 def views(document: Document) -> dict[str, object]:
@@ -103,31 +142,44 @@ def is_known(kind: str, mine: Document, other: Document) -> bool:
     urls = values(mine, URL)
     is_same_url = bool(urls) and urls <= values(other, URL)
     is_paid_there = values(mine, ADDRESS) <= values(other, ADDRESS)
-    return is_of_owner(mine, other) and is_paid_there and (kind != NAME or is_same_url)
+    return is_of_owner(mine, other) and is_paid_there and (kind not in (NAME, SIMILAR) or is_same_url)
+
+
+def exempt(mine: Document, kind: str) -> bool:
+    """Whether the domain of a listing keeps it from warnings of a kind."""
+    assert mine.fingerprint is not None
+    return {NAMED: kind in (NAME, URL, ADDRESS), AT_HOME: kind == URL}.get(mine.fingerprint.rank, False)
+
+
+def earlier_of(kind: str, mine: Document, listed: list[Document]) -> tuple[str, str, bool] | None:
+    """The warning of a kind of a listing: which had the text key before."""
+    others: list[tuple[Place, Document]] = []
+    for held in (NAME, SIMILAR) if kind == NAME else (kind,):
+        for value in values(mine, held):
+            holders = [item for item in listed if value in values(item, held)]
+            first = min(holders, key=lambda item: holding(item, value))
+            others.append((holding(first, value), first))
+    for _, other in sorted(others, key=lambda pair: pair[0]):
+        harmless = leads_to(mine) == leads_to(other) or is_of_the_host_that_confirms(mine, other)
+        if other.registration == mine.registration or is_known(kind, mine, other) or (kind == SIMILAR and harmless):
+            continue
+        return None if exempt(mine, kind) else (kind, other.id, is_of_owner(mine, other))
+    return None
 
 
 def expected(mine: Document, listed: list[Document]) -> DuplicateStatus:
     """What follows for a listing, by looking at all others."""
-    assert mine.fingerprint is not None
     shown_for = heads(listed)
     head, duplicates = shown_for[mine.id], list(shown_for.values()).count(mine.id) - 1
     hidden_in = [] if head == mine.id else [""]
     for view, value in views(mine).items():
         same = [item for item in listed if views(item).get(view) == value]
-        if min(same, key=lambda item: place(item, ranked=True)) is not mine:
+        if shown_of(same, lambda *_: True)[mine.id] != mine.id:
             hidden_in.append(view)
-    earlier = []
-    for kind in (NAME, URL, ADDRESS):
-        firsts = []
-        for value in values(mine, kind):
-            holders = [item for item in listed if value in values(item, kind)]
-            firsts.append(min(holders, key=lambda item: place(item, ranked=False)))
-        others = [item for item in firsts if item.registration != mine.registration and not is_known(kind, mine, item)]
-        if others and mine.fingerprint.rank != NAMED and (kind, mine.fingerprint.rank) != (URL, AT_HOME):
-            first = min(others, key=lambda item: place(item, ranked=False))
-            earlier.append((kind, first.id, is_of_owner(mine, first)))
+    kinds = (NAME, URL, ADDRESS, SIMILAR)
+    earlier = tuple(warning for kind in kinds if (warning := earlier_of(kind, mine, listed)))
     group = head if head != mine.id or duplicates > 0 else ""
-    return DuplicateStatus(tuple(sorted(hidden_in)), max(0, duplicates), group, tuple(earlier))
+    return DuplicateStatus(tuple(sorted(hidden_in)), max(0, duplicates), group, earlier)
 
 
 class Process:
@@ -226,7 +278,7 @@ def test_groups_do_not_depend_on_the_order_of_reading(data: st.DataObject) -> No
 
 def test_the_former_first_is_queued_when_several_older_ones_come_at_once() -> None:
     def copy(id_: str, time: int) -> Document:
-        since = Since(time, "bsv", 1, 1)
+        since = Since(time, "bsv", 1, 1, 1)
         text_keys = TextKey(TEXT, digest("x"), since), TextKey(CLUSTER, digest(id_), since)
         return replace(listing(id_), fingerprint=Fingerprint(text_keys))
 

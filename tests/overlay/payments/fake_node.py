@@ -62,12 +62,14 @@ class FakeNode:
         depths = (len(self.blocks) - number for number, block in enumerate(self.blocks) if tx in block)
         return next(depths, None)
 
-    async def send(self, raw: bytes) -> None:
+    async def send(self, raw: bytes) -> bool:
         self._answer()
         tx = read_exactly(raw)
-        if tx.hex_id not in self.mempool and not any(tx in block for block in self.blocks):
+        is_known = tx.hex_id in self.mempool or any(tx in block for block in self.blocks)
+        if not is_known:
             self.accept(tx)
         self.sent.append(raw)
+        return is_known
 
     async def close(self) -> None:
         return

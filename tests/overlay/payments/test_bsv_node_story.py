@@ -3,6 +3,7 @@ node checks; a refund that it mines; a deposit that it sees double spent."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
@@ -113,6 +114,25 @@ async def test_the_refund_of_failed_work_is_signed_and_mined(
     node.mine()
     assert mempool(node) == set()
     assert node.rpc("gettxout", txid, 0)["confirmations"] == 1
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_one_transaction_pays_for_one_answer_of_five_gates_with_a_store_each(
+    node: Bitcoind, payment_node: PaymentNode, tmp_path: Path, at_once: bool
+) -> None:
+    stores = [PaymentStore.open(f"sqlite:///{tmp_path / str(number)}.db") for number in range(5)]
+    paid = claim(node, "full")
+    calls = [call(PaymentGate(PRICE, store, payment_node), paid) for store in stores]
+    answers = await asyncio.gather(*calls) if at_once else [await coroutine for coroutine in calls]
+    assert [answer.status for answer in answers].count(200) == 1
+    refused = [json.loads(answer.body) for answer in answers if answer.status == 402]
+    assert [answer["code"] for answer in refused] == [-32031] * 4
+    # nodes that check the same transaction twice at once may see a double spend of itself
+    assert {answer["reason"] for answer in refused} <= ({"duplicate", "not-accepted"} if at_once else {"duplicate"})
+    assert sum(store.counted() for store in stores) == 50_000
+    assert paid.payment.tx.hex_id in mempool(node)
+    for store in stores:
+        store.close()
 
 
 async def test_a_claim_is_checked_by_the_node_and_a_double_spend_is_not_counted(

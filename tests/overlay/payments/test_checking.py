@@ -26,8 +26,18 @@ from parsers.claims.amount_due import PaymentRefusedError
 from parsers.claims.payment import PaymentTerms, UtxoChain, read_payment
 from tests.overlay.calls import TOWER, problem
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import changed
-from tests.overlay.payments.fake_node import CHAIN, PAYER, SERVER, FakeNode, claim_of, payment, price, script_of
+from tests.overlay.fakes import changed, priced
+from tests.overlay.payments.fake_node import (
+    CHAIN,
+    PAYER,
+    SERVER,
+    FakeNode,
+    address_of,
+    claim_of,
+    payment,
+    price,
+    script_of,
+)
 
 NOT_RESERVED = "not-reserved"
 
@@ -71,6 +81,16 @@ async def test_without_a_node_the_answer_says_what_is_not_checked(node: FakeNode
     node.down = True
     answer = await check(paid(node), node)
     assert (answer["ok"], answer["unchecked"][0]["code"]) == (True, "node-unreachable")
+
+
+async def test_a_claim_for_a_price_in_sats_of_a_listing_is_checked_in_the_coin(
+    serve: Serve, services: AppServices, node: FakeNode
+) -> None:
+    address = address_of(SERVER)
+    client = await serve(priced(services, "bsv:regtest", currency="sats", amount=50_000, address=address))
+    async with client.post("/v1/pay/check", json={"id": "priced", "claim": paid(node)}) as response:
+        answer = await response.json()
+    assert (answer["ok"], answer["neededSatoshis"], answer["paidSatoshis"]) == (True, 50_000, 50_000)
 
 
 async def test_an_input_that_is_spent_unknown_or_of_another_key_is_refused(node: FakeNode) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from overlay.systems.payments.checking import UnreadableOfferError
 from overlay.systems.payments.gate import PaymentGate
-from overlay.systems.payments.gate_answers import GateAnswer
+from overlay.systems.payments.gate_answers import GateAnswer, StreamDelivery
 from overlay.systems.payments.settlement import DEPTH, GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS
 from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import PaymentState, TaskState
@@ -119,7 +119,7 @@ async def test_a_double_spend_after_the_sending_is_seen_and_not_counted(two_stag
         PaymentState.CONFLICTED, TaskState.FAILED, 0,
     )  # fmt: skip
     final = claim_of(server.pays(40_000), stage="final")
-    assert refusal(await server.call(final, A2B_Task=TASK)) == (402, -32032, "stage")
+    assert refusal(await server.call(final, A2B_Task=TASK)) == (402, -32032, "task-failed")
 
 
 async def test_a_final_payment_is_refused_after_a_deposit_that_is_gone(two_stages: PaidServer) -> None:
@@ -175,9 +175,28 @@ async def test_a_missing_final_payment_fails_the_task_after_thirty_minutes(two_s
     task = server.payment_store.task(TASK)
     assert task is not None
     assert (task.state, task.body, task.refund is not None) == (TaskState.FAILED, None, True)
-    late = claim_of(server.pays(40_000), stage="final")
-    assert refusal(await server.call(late, A2B_Task=TASK)) == (402, -32032, "stage")
+    late = await server.call(claim_of(server.pays(40_000), stage="final"), A2B_Task=TASK)
+    assert refusal(late) == (402, -32032, "task-failed")
+    assert json.loads(late.body)["detail"] == (
+        f"the task failed: the final payment is missing; its deposit is refunded to {address_of(PAYER)}; "
+        "name another one, with another payment"
+    )
     assert len(server.node.sent) == 1
+    assert server.payment_store.close_refund(TASK)
+    paid_back = await server.call(claim_of(server.pays(40_000), stage="final"), A2B_Task=TASK)
+    assert "; no refund of its deposit is due; " in json.loads(paid_back.body)["detail"]
+
+
+async def test_a_late_final_payment_finds_its_task_by_its_id_of_a2a(two_stages: PaidServer) -> None:
+    server, id_ = two_stages, "task-of-the-agent-0001"
+    server.body = json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"kind": "task", "id": id_, "status": {}}}).encode()
+    part = {"kind": "data", "data": {"x-payment": claim_of(server.pays(10_000), stage="deposit")}}
+    assert (await server.call(body=a2a(part))).status == 402
+    server.time += GRACE_SECONDS
+    await server.gate.maintain()
+    late = {"kind": "data", "data": {"x-payment": claim_of(server.pays(40_000), stage="final")}}
+    answer = json.loads((await server.call(body=a2a(late, taskId=id_))).body)["error"]
+    assert (answer["code"], answer["data"]["reason"]) == (-32032, "task-failed")
 
 
 async def test_a_final_payment_that_the_node_refuses_leaves_the_task_open(two_stages: PaidServer) -> None:
@@ -295,6 +314,31 @@ async def test_a_subscription_pays_until_its_end_and_is_renewed_by_the_calendar(
     assert refusal(await server.call(A2B_Subscription=subscription)) == (402, -32030, "missing")
     late = await server.call(claim_of(server.pays()), A2B_Subscription=subscription)
     assert header(late, "A2B-Paid-Until") == "2026-04-30T12:00:00Z"
+
+
+@pytest.mark.parametrize("others", [[], [price(id="any")]])
+async def test_a_paid_interval_that_a_message_names_alone_is_enough(
+    server: PaidServer, others: list[dict[str, Any]]
+) -> None:
+    monthly = price(id="m", interval="month", skillIds=["watch"])
+    server.with_prices(price(id="c", skillIds=["cut"]), monthly, *others)
+    claimed = a2a({"data": {"x-payment": claim_of(server.pays(), configId="m")}})
+    subscription = header(await server.call(body=claimed), "A2B-Subscription")
+
+    async def call(delivery: StreamDelivery, named: str, **metadata: str) -> GateAnswer:
+        body = json.loads(a2a({"kind": "text", "text": "watch"}))
+        body["params"]["metadata"] = {"x-payment-subscription": named, **metadata}
+        return await server.gate.answer({}, json.dumps(body).encode(), server.work, delivery=delivery)
+
+    delivery = StreamDelivery()
+    assert (await call(delivery, subscription)).body == b"work 2"
+    assert delivery.config == "m"  # by which the application knows what was paid for
+    assert (await call(StreamDelivery(), subscription, skillId="watch")).status == 200
+    refused = [
+        await call(StreamDelivery(), subscription, skillId="cut"),
+        await call(StreamDelivery(), "unknown-" + "0" * 9),
+    ]
+    assert [json.loads(answer.body)["error"]["code"] for answer in refused] == [-32030, -32030]
 
 
 async def test_each_carrier_of_a_claim_is_read(server: PaidServer) -> None:

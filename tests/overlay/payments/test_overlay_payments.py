@@ -140,7 +140,7 @@ async def test_a_claim_pays_for_a_request_beyond_the_limit_before_and_after_a_re
 
 
 def _leave_half_done(url: str, task: str) -> None:
-    """The payment of a task as earlier versions left it, which had one table for webhooks and paid intervals."""
+    """The payment of a task as it is left where the table of paid intervals cannot be written."""
     engine = connect(url)
     with engine.begin() as connection:
         moved = f"state = 'sending', updated_at = updated_at - {LEASE_SECONDS}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from decimal import Decimal
@@ -12,11 +13,11 @@ import jsonschema
 import pytest
 from aiohttp import ClientSession
 
+from indexer.errors import SourceUnavailableError
 from indexer.setting_values import Quota
 from indexer.settings import Settings, SettingsError
 from indexer.store import Store, StoreUnavailableError, connect
 from overlay.api.services import AppServices
-from overlay.installation import ALWAYS
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.a2a.own_card import own_card
 from overlay.systems.payments.gate import PaymentGate
@@ -25,8 +26,8 @@ from overlay.systems.payments.store import PaymentStore
 from parsers import cards
 from parsers.cards import Kind
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import changed, selling
-from tests.overlay.payments.fake_node import SERVER, FakeNode, claim_of, payment, price, script_of
+from tests.overlay.fakes import API_SYSTEMS, changed, selling
+from tests.overlay.payments.fake_node import SERVER, FakeNode, address_of, claim_of, payment, price, script_of
 
 QUOTAS = {"read": Quota(2, 3_600), "costly": None, "ingest": Quota(2, 3_600), "stream": None}
 
@@ -47,7 +48,7 @@ def payment_store(tmp_path: Path) -> Iterator[PaymentStore]:
 async def client(serve: Serve, services: AppServices, payment_store: PaymentStore, node: FakeNode) -> ClientSession:
     gate = PaymentGate([price()], payment_store, node)
     return await serve(
-        changed(services, limits=QUOTAS, brought=selling(gate, price()), systems=(*ALWAYS, "a2a", "mcp"))
+        changed(services, limits=QUOTAS, brought=selling(gate, price()), systems=(*API_SYSTEMS, "a2a", "mcp"))
     )
 
 
@@ -69,6 +70,82 @@ async def test_a_payment_lifts_the_limit_by_what_was_paid(client: ClientSession,
     assert await status(client, claim_of(tx)) == 402  # it has paid already
     assert await status(client, claim_of(tx)) == 429  # attempts are limited, too
     assert len(node.sent) == 1
+
+
+async def test_the_429_of_a_request_beyond_the_limit_names_what_pays_for_it(
+    client: ClientSession, node: FakeNode
+) -> None:
+    assert [await status(client) for _ in range(2)] == [200, 200]
+    url = "/v1/search?q=tower"
+    async with client.get("/openapi.json") as response:
+        schemas = (await response.json())["components"]["schemas"]
+    async with client.get(url) as response:
+        problem = await response.json()
+        assert (response.status, response.content_type) == (429, "application/problem+json")
+        assert int(response.headers["Retry-After"]) > 0
+        required = json.loads(base64.b64decode(response.headers["PAYMENT-REQUIRED"]))
+    jsonschema.validate(problem, schemas["Problem"] | {"components": {"schemas": schemas}})
+    (accepted,) = problem["accepts"]
+    assert (accepted["amount"], accepted["payTo"], accepted["extra"]["configId"]) == ("50000", address_of(SERVER), "p")
+    assert accepted["resource"] == problem["resource"]["url"] == str(response.url)
+    assert required == {"error": "PaymentMissing"} | {
+        name: problem[name] for name in ("x402Version", "accepts", "resource")
+    }
+    tx = payment([node.mint(200_000)], [(int(accepted["amount"]), script_of(SERVER))], node)
+    assert await status(client, claim_of(tx)) == 200
+
+
+@pytest.mark.parametrize(
+    ("claim", "code"),
+    [
+        ({"configId": "p"}, -32031),
+        ({"stage": "final"}, -32032),
+        ({"satoshis": 1}, -32033),
+        ({"currency": "DOGE"}, -32034),
+    ],
+)
+async def test_a_claim_that_does_not_suffice_is_402_with_its_code(
+    client: ClientSession, node: FakeNode, claim: dict[str, Any], code: int
+) -> None:
+    assert [await status(client) for _ in range(3)] == [200, 200, 429]
+    tx = payment([node.mint(200_000)], [(claim.get("satoshis", 50_000), script_of(SERVER))], node)
+    sent = claim if "configId" in claim else claim_of(tx) | claim
+    async with client.get("/v1/search?q=tower", headers={"A2B-Payment": json.dumps(sent)}) as response:
+        answer = await response.json()
+        assert (response.status, answer["code"], bool(answer["accepts"])) == (402, code, True)
+        assert "PAYMENT-REQUIRED" in response.headers
+
+
+async def test_the_429_of_a_call_of_a_protocol_names_what_pays_for_it(client: ClientSession) -> None:
+    text = {"kind": "message", "role": "user", "messageId": "1", "parts": [{"kind": "text", "text": "tower"}]}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": text}}
+    for path, headers in (("/a2a", {}), ("/mcp", {"Accept": "application/json, text/event-stream"})):
+        while True:
+            async with client.post(path, json=call, headers=headers) as response:
+                answer = await response.json()
+            if response.status == 429:
+                break
+        data = answer["error"]["data"]
+        required = data[-1] if path == "/a2a" else data
+        assert required["accepts"][0]["amount"] == "50000"
+        assert "PAYMENT-REQUIRED" in response.headers
+
+
+async def test_a_limit_names_no_payment_while_no_node_answers(
+    serve: Serve, services: AppServices, payment_store: PaymentStore, node: FakeNode
+) -> None:
+    async def chain() -> NoReturn:
+        calls.append(1)
+        raise SourceUnavailableError("the node is down")
+
+    calls: list[int] = []
+    node.chain = chain  # type: ignore[method-assign]
+    gate = PaymentGate([price()], payment_store, node)
+    client = await serve(changed(services, limits=QUOTAS, brought=selling(gate, price())))
+    assert [await status(client) for _ in range(3)] == [200, 200, 429]
+    async with client.get("/v1/search?q=tower") as response:
+        assert (response.status, "accepts" in await response.json()) == (429, False)
+    assert len(calls) == 1  # as anybody may ask, not at each request
 
 
 async def test_no_method_gets_around_the_limit(client: ClientSession, node: FakeNode) -> None:
@@ -139,7 +216,7 @@ async def test_a_subscription_to_the_overlay_pays_for_requests_beyond_the_limit(
 ) -> None:
     gate = PaymentGate([price(interval="day")], payment_store, node)
     client = await serve(
-        changed(services, limits=QUOTAS, brought=selling(gate, price(interval="day")), systems=(*ALWAYS, "a2a"))
+        changed(services, limits=QUOTAS, brought=selling(gate, price(interval="day")), systems=(*API_SYSTEMS, "a2a"))
     )
     assert [await status(client) for _ in range(3)] == [200, 200, 429]
     tx = payment([node.mint(200_000)], [(50_000, script_of(SERVER))], node)
@@ -160,7 +237,9 @@ async def test_an_unavailable_payment_store_is_503_in_the_form_of_the_api(
             raise StoreUnavailableError("the database is gone")
 
     gate = PaymentGate([price()], Broken.open(f"sqlite:///{tmp_path / 'payments.db'}"), node)
-    client = await serve(changed(services, limits=QUOTAS, brought=selling(gate, price()), systems=(*ALWAYS, "a2a")))
+    client = await serve(
+        changed(services, limits=QUOTAS, brought=selling(gate, price()), systems=(*API_SYSTEMS, "a2a"))
+    )
     assert [await status(client) for _ in range(3)] == [200, 200, 429]
     tx = payment([node.mint(200_000)], [(50_000, script_of(SERVER))], node)
     async with client.get("/v1/search?q=tower", headers={"A2B-Payment": json.dumps(claim_of(tx))}) as response:
@@ -227,6 +306,19 @@ def test_prices_that_cannot_be_taken_are_a_wrong_setting(
             assert (list(own.nodes), own.prices) == (["BSV"], [price()])
     finally:
         store.close()
+
+
+def test_prices_that_nobody_can_pay_are_named_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "prices.json"
+    prices = [price(id="bech32", address="bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"), price(id="ok"), price(id="ltc")]
+    prices[2] |= {"currency": "LTC", "acceptedCurrencies": []}
+    file.write_text(json.dumps(prices))
+    store = Store(connect(f"sqlite:///{tmp_path / 'a2b.db'}"))
+    settings = Settings.load({}, {"A2B_PRICES": str(file), "A2B_CHAINS": "bsv=http://127.0.0.1:1"}, None)
+    with caplog.at_level("WARNING"):
+        OwnPayments(settings, store, ExchangeRates())
+    store.close()
+    assert [id_ for id_ in ("bech32", "ok", "ltc") if f"the price {id_} in" in caplog.text] == ["bech32", "ltc"]
 
 
 def test_the_own_card_changes_no_amount(tmp_path: Path) -> None:

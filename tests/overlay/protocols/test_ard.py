@@ -235,6 +235,13 @@ def test_expressions_that_are_none_are_refused(text: str) -> None:
         expression(text, "a.example", {})
 
 
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59-12:00"])
+def test_a_time_at_the_end_of_dates_is_the_last_one(text: str) -> None:
+    for operator in (">", ">="):
+        pairs = expression(f"updatedAt {operator} '{text}'", "a2b", {}).pairs
+        assert ("updatedSince", "9999-12-31T23:59:59Z") in pairs
+
+
 def test_orders_that_are_none_are_refused() -> None:
     for text in ("name UP", "stars", "name ASC DESC"):
         with pytest.raises(BadRequestError, match="orderBy"):

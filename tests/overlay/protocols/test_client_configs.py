@@ -183,7 +183,7 @@ def test_a_live_secret_in_a_header_is_warned_of_and_nowhere_repeated() -> None:
     secret = "ghp_" + "a1" * 18
     [server] = servers({"mcpServers": {"a": {"url": URL, "headers": {"X-Thing": f"x {secret}"}}}})
     assert [(warning.code, warning.pointer) for warning in server.warnings] == [
-        ("env-secret", "/mcpServers/a/headers/X-Thing")
+        ("secret", "/mcpServers/a/headers/X-Thing")
     ]
     assert secret not in str(server_json("network.a2b.0123456789ab/a", "1", server))
 

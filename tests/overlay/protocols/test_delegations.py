@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Engine
 
 from indexer.store import unchecked
+from indexer.store.nonces import CLOCK_SECONDS
 from overlay.systems.delegateos import store as module
 from overlay.systems.delegateos.store import (
     BlockBudget,
@@ -34,13 +35,19 @@ Open = Callable[[], DelegationRecords]
 
 
 @pytest.fixture
-def opened(database_url: str) -> Iterator[Open]:
+def time() -> list[int]:
+    """The clock of the database."""
+    return [10]
+
+
+@pytest.fixture
+def opened(database_url: str, time: list[int]) -> Iterator[Open]:
     """Opens the ledger as another process has it."""
     engines: list[Engine] = []
 
     def another() -> DelegationRecords:
         engines.append(unchecked(database_url))
-        return DelegationRecords(engines[-1])
+        return DelegationRecords(engines[-1], lambda _: time[0])
 
     yield another
     for engine in engines:
@@ -69,16 +76,16 @@ def raced(opened: Open, work: Callable[[DelegationRecords], None]) -> int:
 def test_a_race_spends_no_unit_more_than_there_are(opened: Open) -> None:
     opened()
     budgets = [BlockBudget("root", 1_000, 100), BlockBudget("leaf", 7, 100)]
-    assert raced(opened, lambda records: records.charge(budgets, None, 10)) == 7
+    assert raced(opened, lambda records: records.charge(budgets, None)) == 7
     assert (opened().spent("root"), opened().spent("leaf")) == (7, 7)
 
 
 def test_siblings_share_the_units_of_their_parent(opened: Open) -> None:
     records, parent = opened(), BlockBudget("parent", 3, 100)
     for name in ("a", "b", "a"):
-        records.charge([parent, BlockBudget(name, 2, 100)], None, 10)
+        records.charge([parent, BlockBudget(name, 2, 100)], None)
     with pytest.raises(SpentBudgetError) as raised:
-        records.charge([parent, BlockBudget("c", 2, 100)], None, 10)
+        records.charge([parent, BlockBudget("c", 2, 100)], None)
     assert raised.value.budget == parent
     assert records.spent("c") == 0
 
@@ -86,17 +93,23 @@ def test_siblings_share_the_units_of_their_parent(opened: Open) -> None:
 def test_a_nonce_is_used_once_and_only_with_a_unit(opened: Open) -> None:
     records, nonce = opened(), NonceUse("dct:x", "n1", 100)
     with pytest.raises(SpentBudgetError):
-        records.charge([BlockBudget("empty", 0, 100)], nonce, 10)
-    assert raced(opened, lambda one: one.charge([BlockBudget("root", 1_000, 100)], nonce, 10)) == 1
+        records.charge([BlockBudget("empty", 0, 100)], nonce)
+    assert raced(opened, lambda one: one.charge([BlockBudget("root", 1_000, 100)], nonce)) == 1
     assert records.spent("root") == 1
 
 
-def test_units_of_expired_blocks_are_deleted(opened: Open) -> None:
-    records = opened()
-    records.charge([BlockBudget("old", 5, 20), BlockBudget("longer", 5, 20)], None, 10)
-    records.charge([BlockBudget("longer", 5, 90)], None, 15)
-    records.charge([BlockBudget("new", 5, 90)], None, 21)
-    assert [records.spent(name) for name in ("old", "longer", "new")] == [0, 2, 1]
+def test_units_of_blocks_that_expired_long_ago_are_deleted_and_there_are_no_more(opened: Open, time: list[int]) -> None:
+    records, old = opened(), BlockBudget("old", 5, 20)
+    records.charge([old, BlockBudget("longer", 5, 20)], None)
+    records.charge([BlockBudget("longer", 5, 90)], None)
+    time[0] = 20 + CLOCK_SECONDS
+    records.charge([BlockBudget("new", 5, 90)], None)
+    assert records.spent("old") == 1
+    time[0] += 1
+    records.charge([BlockBudget("new", 5, 90)], None)
+    with pytest.raises(SpentBudgetError):  # by a server whose clock is slow
+        records.charge([old], None)
+    assert [records.spent(name) for name in ("old", "longer", "new")] == [0, 2, 2]
 
 
 def test_revocations_stay_and_are_read_by_block_and_signer(opened: Open) -> None:

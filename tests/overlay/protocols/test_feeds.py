@@ -14,13 +14,12 @@ import pytest
 from aiohttp import ClientSession
 
 from overlay.api.services import AppServices
-from overlay.installation import ALWAYS
 from overlay.systems.feeds.feed_api import ModifiedClock
 from tests.clocks import Clock
 from tests.local_http import local_http
 from tests.overlay.calls import engine_of, problem
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import changed
+from tests.overlay.fakes import API_SYSTEMS, changed
 from tests.overlay.protocols.vectors import api_page
 from tests.overlay.web.test_search_page import page
 from tests.waiting import PATIENCE
@@ -120,7 +119,7 @@ def test_burned_listings_are_in_a_feed_only_on_request(overlay_url: str) -> None
 
 @pytest.fixture
 async def reader(serve: Serve, services: AppServices) -> ClientSession:
-    return await serve(changed(services, systems=(*ALWAYS, "feeds")))
+    return await serve(changed(services, systems=(*API_SYSTEMS, "feeds")))
 
 
 @pytest.mark.parametrize("fault", ["facets=type", "sort=price", "status=pending", "limit=x", "nonsense=1", "offset=3"])
@@ -140,7 +139,7 @@ def hostile(services: AppServices) -> AppServices:
     document = next(document for document in engine.documents if document.status == "live")
     item = json.loads(document.item) | {"name": HOSTILE, "description": HOSTILE * 3, "summary": HOSTILE}
     engine.documents = [replace(document, item=json.dumps(item | {"tags": [HOSTILE, "\0", ""]}).encode())]
-    return changed(services, public_url="https://registry.example/a2b", systems=(*ALWAYS, "feeds"))
+    return changed(services, public_url="https://registry.example/a2b", systems=(*API_SYSTEMS, "feeds"))
 
 
 async def test_hostile_texts_do_not_break_a_feed(hostile: AppServices, serve: Serve) -> None:

@@ -81,14 +81,14 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         client = Client(running.url)
         for agent in (ALICE, BOB, CAROL):
             assert client.register(agent).status_code == 200
-        engine = connect(f"sqlite:///{folder}/a2b-data/a2b.db")
+        engine = connect(f"sqlite:///{folder}/a2b-demo/a2b.db")
         with booking(engine) as connection:
             amounts = {CHAIN: -20_000, agent_account(ALICE.id): 10_000, agent_account(BOB.id): 10_000}
             post(connection, "deposit", "test", 1, amounts)
         ReceiptQueries(engine).submit([], EVIDENCE)
         ReceiptQueries(engine).bind(KeyBind(CAROL.key.hex(), "carols-listing", None, 1), None)
         engine.dispose()
-        client.database = f"sqlite:///{folder}/a2b-data/a2b.db"
+        client.database = f"sqlite:///{folder}/a2b-demo/a2b.db"
         yield client
 
 

@@ -13,8 +13,8 @@ from tests.conftest import missing
 from tests.local_http import local_http
 from tests.overlay.protocols.vectors import api_page
 
-EXAMPLES = 15
-"""Requests for each operation and phase; with all phases, about 2,500."""
+EXAMPLES = 8
+"""Requests for each operation and phase; with all phases, about 1,400."""
 
 STREAMS = "/v1/stream"
 """It does not end."""

@@ -16,12 +16,12 @@ from overlay.api.identity_key import read_or_create
 from overlay.api.problems import BadRequestError, ProblemError
 from overlay.api.search_request import from_pairs
 from overlay.api.services import AppServices
-from overlay.api.systems import active, chosen, signing, warn_of_doors
+from overlay.api.systems import chosen, signing
 from overlay.app.http_app import create_app, load_systems
 from overlay.app.storage import open_identity
-from overlay.installation import ALWAYS, NAMES, PROTOCOLS, SETTINGS, installed
+from overlay.installation import NAMES, SETTINGS, installed
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import changed
+from tests.overlay.fakes import API_SYSTEMS, changed
 
 
 def names(**settings: str) -> tuple[str, ...]:
@@ -34,30 +34,9 @@ def test_all_systems_are_served_unless_some_are_chosen() -> None:
     assert names(systems="x402 rating x402") == ("rating", "x402")
 
 
-def test_the_former_setting_closes_protocols_only() -> None:
-    assert names(doors="off") == ALWAYS
-    assert names(doors="all") == NAMES
-    assert names(doors="ard mcp") == (*ALWAYS, "ard", "mcp")
-    with pytest.raises(SettingsError, match="doors is the former name of systems"):
-        names(doors="ard", systems="ard")
-
-
-def test_what_systems_do_besides_routes_goes_on_under_the_former_setting() -> None:
-    assert [one.name for one in active(Settings.load({"doors": "mcp"}))] == [one.name for one in installed()]
-    assert [one.name for one in active(Settings.load({"systems": "mcp"}))] == ["mcp"]
-
-
-def test_the_former_setting_is_noted(caplog: pytest.LogCaptureFixture) -> None:
-    warn_of_doors(Settings.load())
-    assert not caplog.records
-    warn_of_doors(Settings.load({"doors": "off"}))
-    assert "A2B_DOORS is the former name of A2B_SYSTEMS" in caplog.text
-
-
-@pytest.mark.parametrize(("setting", "name"), [("doors", "gopher"), ("doors", "rating"), ("systems", "gopher")])
-def test_unknown_systems_are_refused_by_name(setting: str, name: str) -> None:
-    with pytest.raises(SettingsError, match=f"{setting} holds '{name}'"):
-        names(**{setting: name})
+def test_unknown_systems_are_refused_by_name() -> None:
+    with pytest.raises(SettingsError, match="systems holds 'gopher'"):
+        names(systems="rating gopher")
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -67,8 +46,8 @@ def test_a_setting_of_a_system_that_is_left_out_is_refused(setting: str) -> None
         "arc_callback_token": "secret-of-sixteen-letters",
     }.get(setting, "file")  # fmt: skip
     with pytest.raises(SettingsError, match=f"{setting} is set, and {SETTINGS[setting]} is left out of systems"):
-        active(Settings.load({"systems": "mcp", setting: value}))
-    assert SETTINGS[setting] in {one.name for one in active(Settings.load({"doors": "off", setting: value}))}
+        chosen(Settings.load({"systems": "mcp", setting: value}))
+    assert names(systems=SETTINGS[setting], **{setting: value}) == (SETTINGS[setting],)
 
 
 def test_a_sort_that_needs_a_system_is_refused_where_that_is_left_out() -> None:
@@ -142,13 +121,12 @@ def test_systems_that_sign_need_a_key_where_machines_share_a_database(tmp_path: 
     flags = {"data": str(tmp_path), "database": "postgresql+psycopg://a2b@/shared"}
     signers = signing(installed())
     assert {"a2a", "bsv_overlay", "motebit", "mrp", "webhooks"} == set(signers)
-    for more in ({"systems": "all"}, {"doors": "all"}, {"systems": "mrp ard"}, {"doors": "mrp ard"}):
+    for text in ("all", "mrp ard"):
         with pytest.raises(SettingsError, match=r"A2B_IDENTITY_KEY is not set.*mrp"):
-            open_identity(Settings.load(flags | more))
-    unsigned = " ".join(set(PROTOCOLS) - set(signers))
+            open_identity(Settings.load(flags | {"systems": text}))
+    unsigned = " ".join(set(NAMES) - set(signers))
     for text in ("off", unsigned):
-        for setting in ("systems", "doors"):
-            assert open_identity(Settings.load(flags | {setting: text})) is None
+        assert open_identity(Settings.load(flags | {"systems": text})) is None
     assert list(tmp_path.iterdir()) == []
     shared = read_or_create(tmp_path / "shared.json")
     assert open_identity(Settings.load(flags | {"identity_key": str(tmp_path / "shared.json")})) == shared
@@ -157,7 +135,7 @@ def test_systems_that_sign_need_a_key_where_machines_share_a_database(tmp_path: 
 
 async def test_catalog_entries_note_that_no_public_url_is_configured(serve: Serve, services: AppServices) -> None:
     for public_url, is_noted in (("", True), ("https://registry.example", False)):
-        client = await serve(changed(services, systems=(*ALWAYS, "ard"), public_url=public_url))
+        client = await serve(changed(services, systems=(*API_SYSTEMS, "ard"), public_url=public_url))
         async with client.get("/.well-known/ai-catalog.json") as answer:
             [registry] = (await answer.json())["entries"]
         async with client.get("/agents") as answer:

@@ -132,6 +132,10 @@ class Live:
 World = Kit | Served | Live
 
 
+NODES = pytest.mark.parametrize("world", ["a stand-in for a node", "a real node"], indirect=True)
+"""Blocks in files differ by what is read of them, which is in the first story."""
+
+
 @pytest.fixture(params=["blocks in files", "a stand-in for a node", "a real node"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     if request.param == "blocks in files":
@@ -258,6 +262,7 @@ def test_the_life_of_a_registration(publisher: Publisher) -> None:
     publisher.until(other["outpoint"], status="burned")
 
 
+@NODES
 def test_the_steps_of_a_publisher_and_a_server_s_update_run_as_they_are_documented(publisher: Publisher) -> None:
     page = (ROOT / "docs" / "payments.md").read_text()
     [block] = re.findall(r"^## Publisher\n.*?^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
@@ -274,6 +279,7 @@ def test_the_steps_of_a_publisher_and_a_server_s_update_run_as_they_are_document
     publisher.until(result["outpoint"], name="Beta", pending=None)
 
 
+@NODES
 def test_a_file_that_spends_another_registration_than_it_names_is_not_signed(publisher: Publisher) -> None:
     first, other = (
         publisher.run("inscribe", publisher.card(agent(name)), "--app", "test")["outpoint"]
@@ -305,12 +311,14 @@ def test_a_file_that_spends_another_registration_than_it_names_is_not_signed(pub
     assert (code, f"not looked up: what {other} is" in text) == (0, True), text
 
 
+@NODES
 def test_a_coin_of_one_satoshi_is_never_spent_as_fee(publisher: Publisher) -> None:
     for _ in range(2):
         spent = read(bytes.fromhex(publisher.run("point", "a.example")["rawTx"])).inputs
         assert publisher.world.funding.outpoint(len(FUNDING) - 1) not in {tx_input.prevout for tx_input in spent}
 
 
+@NODES
 def test_a_pointer_is_read_back(publisher: Publisher) -> None:
     file = publisher.card(agent("Alpha"))
     result = publisher.run("point", "a.example", file)

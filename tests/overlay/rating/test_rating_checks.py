@@ -91,9 +91,20 @@ async def test_the_rating_is_computed_again(
         assert steps["rating"].outcome == outcome, steps["rating"].detail
         assert ("rating" in report.missing) == (outcome == "not proved")
         assert "rating" in report.not_proved_members, "what was left out cannot be known"
-        for form in ("five stars", 5, {}, {"score": [], "rung": {}, "evidence": None}):
+        stated = server.listing(alice)["rating"]
+        names = ("paidTasks", "customers", "failed", "stars")
+        for form in (
+            "five stars",
+            5,
+            {},
+            {"score": [], "rung": {}, "evidence": None},
+            *({**stated, n: 9} for n in names),
+        ):
             again = verify(Server(registry, change, form), alice, expected="bsv:regtest", receipts=server)
             assert "rating" in again.missing or outcome == "not checked"
+        earlier = {name: stated[name] for name in ("score", "evidence", "rung", "asOf")}
+        report = verify(Server(registry, change, earlier), alice, expected="bsv:regtest", receipts=server)
+        assert {step.step: step.outcome for step in report.steps}["rating"] == outcome, "of an overlay of release 0.2"
 
 
 async def test_a_rating_of_more_receipts_than_count_is_computed_again_with_what_strangers_added(

@@ -14,10 +14,12 @@ from sqlalchemy import delete, update
 from indexer.store import visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.motebit_hosts import IdentityOutcome, PublishedIdentity
-from indexer.store.schema import changes, meta
+from indexer.store.schema import changes, outbox_runs
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
+from overlay.systems.rating import rating_loop
 from overlay.systems.rating import store as tables
+from overlay.systems.rating.store import ReceiptQueries
 from parsers.bitcoin import beef
 from parsers.bitcoin.tx import Outpoint
 from parsers.claims import rating_windows
@@ -39,6 +41,30 @@ def code(registry: Registry, *args: Any, **more: Any) -> str:
     with pytest.raises(DocumentError) as raised:
         registry.intake.submit(*args, **more)
     return raised.value.code
+
+
+async def test_a_listing_that_cannot_be_rated_keeps_no_other_waiting(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = await registry.inscribe(ALICE, "alice"), await registry.inscribe(BOB, "bob")
+    registry.bind(ALICE, alice)
+    registry.bind(BOB, bob)
+    registry.intake.submit("receipt", registry.receipt(ALICE))
+    registry.intake.submit("receipt", registry.receipt(BOB))
+    read = rating_loop.agent_listing
+
+    def reading(repository: ListingRepository, listing: str) -> Any:
+        if listing == alice:
+            raise OverflowError("a mistake")
+        return read(repository, listing)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rating_loop, "agent_listing", reading)
+        while registry.loop.step():
+            pass
+        ratings = ReceiptQueries(registry.store.engine).ratings([alice, bob])
+        assert list(ratings) == [bob]
+    assert registry.loop.step() == 0, "it is tried again in an hour"
 
 
 async def test_work_that_was_delegated_and_paid_for_is_rated(registry: Registry) -> None:
@@ -272,7 +298,7 @@ async def test_changes_are_seen_whose_numbers_another_server_uses_again(registry
     assert registry.rating(alice).completed == 1
     with registry.indexing.writer.transaction() as connection:
         connection.execute(delete(changes))
-        connection.execute(update(meta).where(meta.c.key == "epoch").values(value="of another server"))
+        connection.execute(update(outbox_runs).values(mark="of another server"))
     registry.rate()
     origin = registry.store.registrations.newest_events("demo", [alice])[alice].outpoint
     await registry.mine(registry.kit.move(origin, "bob"))

@@ -9,8 +9,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, Writer, connect, imports
 from overlay.systems.rating import store as tables
 from overlay.systems.rating.store import (
     BlockPayment,
@@ -20,13 +21,14 @@ from overlay.systems.rating.store import (
     StoredReceipt,
     SubmittedDocument,
 )
+from overlay.systems.rating.store_edges import trust_edges
 from parsers.claims import rating_windows
 from tests.oracles import rating_windows as windows_by_words
 from tests.oracles.rating_windows import Limits
 
 NOW = 1_790_000_000_000
 DOCUMENT = SubmittedDocument(sha256(b"d").digest(), "receipt", b"d", NOW)
-RATING = StoredRating(300, 250, 2, 5, 1, NOW, b"b" * 32)
+RATING = StoredRating(300, 250, 2, 5, 1, 4, 3, NOW, b"b" * 32)
 
 
 @pytest.fixture
@@ -45,6 +47,22 @@ def row(name: str, **members: Any) -> StoredReceipt:
 def paid(name: str, height: int = 7, **members: Any) -> StoredReceipt:
     payment = {"payer": "p", "payment": name, "paid": 5, "price": 5, "chain": "demo", "pay_height": height}
     return row(name, counter_signer="bb", **payment, pay_root=bytes([height]) * 32, is_proved=True, **members)
+
+
+def test_ratings_and_edges_are_due_again_where_only_receipts_are_left(store: Store, evidence: ReceiptQueries) -> None:
+    """As after a restore, and after an import that failed."""
+    rows = [paid("a"), row("b", listing="two", counter_signer="cc"), row("c", counter_signer="aa"), row("d")]
+    evidence.submit([DOCUMENT], rows)
+
+    def due() -> tuple[list[str], list[tuple[str, str]]]:
+        with store.engine.connect() as connection:
+            edges = connection.execute(select(trust_edges.c.observer, trust_edges.c.worker)).all()
+        return [listing for listing, _ in evidence.due(0, 9)], sorted(map(tuple, edges))
+
+    expected = ["one", "two"], [("", "aa"), ("bb", "aa"), ("cc", "aa")]
+    assert due() == expected
+    imports.empty(store.engine)
+    assert due() == expected
 
 
 def test_evidence_is_stored_once_and_gets_its_payment_later(evidence: ReceiptQueries) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Engine, select
 
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.relay import agent_registration, tasks
 from overlay.systems.relay.agent_registration import AgentRegistration
 from overlay.systems.relay.bank import DEPTH, Bank
@@ -34,14 +35,26 @@ _numbers = count()
 
 
 class World:
-    """The parts, and a clock that begins when the agents sign."""
+    """The parts, and a clock that begins when the agents sign; `database` is a world with the clock of the database, by
+    default this one."""
 
-    def __init__(self, engine: Engine, *, steps: Steps | None = None, node: FakeNode | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        steps: Steps | None = None,
+        node: FakeNode | None = None,
+        database: World | None = None,
+    ) -> None:
         self.engine, self.time = engine, NOW / 1_000
-        self.store, self.node = RelayStore(engine), node or FakeNode()
+        database = database or self
+        self.store, self.node = RelayStore(engine, lambda _: int(database.time)), node or FakeNode()
         self.steps = steps or Steps()
         wrapped = self.steps.wrap
-        self.bank = Bank(wrapped(self.store.cash), wrapped(self.node), address_of(SERVER), lambda: self.time)
+        self.payment_store = PaymentStore(engine)
+        self.bank = Bank(
+            wrapped(self.store.cash), wrapped(self.node), address_of(SERVER), lambda: self.time, self.payment_store
+        )
         self.relay = Relay(
             self.store, ed25519.public_key_of(SEED), lambda message: ed25519.sign(SEED, message), bank=self.bank,
             clock=lambda: self.time,

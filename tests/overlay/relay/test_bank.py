@@ -27,15 +27,18 @@ from overlay.app.scheduler import Scheduler
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.payments import own_payments
+from overlay.systems.payments.gate import PaymentGate
+from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.relay import accounts, own_relay
 from overlay.systems.relay.bank import DEPTH, FINAL_DEPTH, LAPSE_SECONDS, change_of, is_signed_form
 from overlay.systems.relay.store_coins import CashRefusedError
 from overlay.systems.relay.store_ledger import CHAIN
+from overlay.systems.relay.task_relay import RelayRefusedError
 from parsers.bitcoin.address import PREFIXES, address
 from parsers.bitcoin.sighash import sign_p2pkh
 from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, read_exactly, serialise
 from tests.overlay.payments.crashing import Crash, Steps
-from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, payment, price, script_of
+from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, claim_of, payment, price, script_of
 from tests.overlay.relay.kit import AGENTS, World, coins_of, data_output, raw_of
 from tests.overlay.relay.test_settlement import refusal
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent
@@ -152,6 +155,37 @@ def test_a_deposit_that_is_never_mined_lapses_and_may_be_announced_again(world: 
     watch(world)
     assert world.store.cash.watched() == []
     assert announce(world, ALICE, tx)["status"] == "waiting"
+
+
+async def test_a_payment_of_a_gate_is_no_deposit_and_a_deposit_pays_for_no_task(world: World) -> None:
+    """Before a node has it, and after: the gate and the relay hold what is spent in one payment store."""
+    gate = PaymentGate(price(), world.payment_store, world.node, clock=lambda: world.time)
+    outputs = [(50_000, script_of(SERVER)), (0, data_output(ALICE.id))]
+    paid, lapsed = (payment([world.node.mint(90_000)], outputs, world.node) for _ in range(2))
+
+    def deposit_of(tx: Transaction) -> tuple[Any, ...]:
+        return world.relay, world.token(ALICE, "account:deposit"), ALICE.id, raw_of(tx)
+
+    async def call(tx: Transaction, *announced: Transaction) -> GateAnswer:
+        async def work() -> GateAnswer:
+            for other in announced:
+                with pytest.raises(RelayRefusedError, match="has paid for something else here"):
+                    await accounts.deposit(*deposit_of(other))
+            return GateAnswer(200, (), b"done")
+
+        return await gate.answer({"A2B-Payment": json.dumps(claim_of(tx))}, b"", work)
+
+    rival = payment([paid.inputs[0].prevout], [(60_000, script_of(SERVER)), *outputs[1:]], world.node)
+    assert (await call(paid, paid, rival)).status == 200
+    assert (await accounts.deposit(*deposit_of(lapsed)))["status"] == "waiting"
+    world.node.evict()
+    refused = await call(lapsed)
+    assert (refused.status, json.loads(refused.body)["reason"]) == (402, "duplicate")
+    world.time += LAPSE_SECONDS + 1
+    await world.bank.watch()
+    world.node.evict()
+    assert (await call(lapsed)).status == 200
+    assert world.payment_store.counted() == 100_000
 
 
 def test_what_is_no_deposit_is_refused(world: World) -> None:

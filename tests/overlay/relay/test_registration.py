@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from indexer.store.nonces import CLOCK_SECONDS
 from overlay.systems.relay import accounts, agent_registration, store_agents
 from overlay.systems.relay.agent_registration import KEPT_SECONDS, REGISTERED_SECONDS, AgentRegistration
 from parsers.claims.motebit.bearer_token import UNBOUND_MS, SignedRequest, stated_identity
@@ -119,6 +120,27 @@ def test_tokens_count_once_for_their_audience_and_time(world: World) -> None:
         assert refusal(heartbeat, world.token(ALICE, audience, **members)) == (401, code)  # type: ignore[arg-type]
     for text in ("", "Bearer x", "Bearer motebit:", "Bearer motebit:a.b", f"Bearer motebit:{'a' * 9_000}"):
         assert refusal(heartbeat, world.request(text))[0] == 401
+
+
+@pytest.mark.parametrize("ahead", [700, 7_000])
+def test_a_server_with_a_clock_ahead_lets_no_token_be_used_twice(world: World, ahead: int) -> None:
+    fast = World(world.engine, node=world.node, database=world)
+    fast.time += ahead
+    tokens = [world.token(ALICE, "account:balance") for _ in range(6)]
+    for token in tokens:
+        assert accounts.balance(world.relay, token, ALICE.id)["balance"] == 10_000
+    for _ in tokens:
+        accounts.balance(fast.relay, fast.token(BOB, "account:balance"), BOB.id)
+    for token in tokens:
+        assert refusal(accounts.balance, world.relay, token, ALICE.id) == (401, "replayed")
+
+
+def test_a_server_with_a_clock_that_is_slow_takes_no_token_that_may_be_forgotten(world: World) -> None:
+    slow, token = World(world.engine, node=world.node, database=world), world.token(ALICE, "account:balance")
+    assert accounts.balance(slow.relay, token, ALICE.id)["balance"] == 10_000
+    world.time += 300 + CLOCK_SECONDS + 2
+    accounts.balance(world.relay, world.token(BOB, "account:balance"), BOB.id)  # deletes what has expired
+    assert refusal(accounts.balance, slow.relay, token, ALICE.id) == (401, "replayed")
 
 
 def test_a_token_that_is_bound_to_no_request_counts_once_and_for_a_minute(world: World) -> None:
@@ -278,6 +300,19 @@ def test_one_client_takes_few_places(world: World, monkeypatch: pytest.MonkeyPat
     world.time += REGISTERED_SECONDS + KEPT_SECONDS + 1
     world.store.agents.trim(int(world.time) - KEPT_SECONDS)
     register(world, agents[4], **one)
+
+
+def test_a_customer_of_ipv6_takes_the_places_of_sixteen_clients_however_many_addresses_it_uses(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_agents, "MAX_OF_CLIENT", 1)
+    agents = [Agent(number) for number in range(30, 48)]
+    for number, agent in enumerate(agents[:16], 1):
+        register(world, agent, client=f"2001:db8:1:{number:x}::/64")
+    assert refusal(register, world, agents[16], client="2001:db8:1::/64") == (503, "too-many")
+    register(world, agents[16], client="2001:db8:2::/64")
+    world.fund(agents[0], 1)
+    register(world, agents[17], client="2001:db8:1::/64")
 
 
 def test_agents_that_are_gone_give_their_places_up_when_all_are_taken(

@@ -19,6 +19,7 @@ from overlay.search.rerank import Factors
 WEIGHTS: Sequence[float] = (3.0, 1.0, 1.0)
 SHARES: Sequence[float] = (0.6, 0.3, 0.5)
 MEAN_LENGTHS = (3, 4, 22)
+NAME_WORDS = 8
 SATURATION, PROXIMITY, NEAR, EXACT_NAME = 0.9, 0.25, 2, 0.5
 VERIFIED, SIGNED, AGE, OLD = 0.05, 0.02, 0.03, 180 * 86_400
 
@@ -75,11 +76,23 @@ def _word(group: TermGroup, listing: Listing) -> tuple[float, int]:
         for section, terms in enumerate((*listing.placed, *listing.others)):
             share, field = SHARES[section % 3], section % 3
             norm = WEIGHTS[field] / (1 - share + share * len(listing.placed[field]) / MEAN_LENGTHS[field])
-            frequency = sum([norm] * terms.count(term), frequency)  # one by one, so that equal scores are equal
+            alone = WEIGHTS[0] / (1 - share + share / MEAN_LENGTHS[0])
+            before = frequency
+            for index, other in enumerate(terms):  # one by one, so that equal scores are equal
+                if other == term:
+                    frequency += norm * (WEIGHTS[2] / WEIGHTS[0] if field == 0 and index >= NAME_WORDS else 1.0)
+            if field == 0:  # repeated, no more than a name of this word alone
+                frequency = min(frequency, max(before, alone))
         value = alternative.value * frequency / (frequency + SATURATION)
         if value > best * (1 + 1e-12):
             best, chosen = value, place
     return best, chosen
+
+
+def repeats(listing: Listing) -> int:
+    """The repeated words among the first ones of a name."""
+    head = listing.placed[0][:NAME_WORDS]
+    return len(head) - len(set(head))
 
 
 def nearness(groups: Sequence[TermGroup], listing: Listing) -> float:
@@ -89,7 +102,7 @@ def nearness(groups: Sequence[TermGroup], listing: Listing) -> float:
         pairs = {(first, second) for first in numbers(one) for second in numbers(other) if first != second}
         if any(
             (terms[start], terms[end]) in pairs
-            for terms in listing.placed
+            for terms in (listing.placed[0][:NAME_WORDS], *listing.placed[1:])
             for start in range(len(terms))
             for end in range(start + 1, min(start + NEAR + 1, len(terms)))
         ):
@@ -98,7 +111,7 @@ def nearness(groups: Sequence[TermGroup], listing: Listing) -> float:
 
 
 def exact_name(groups: Sequence[TermGroup], listing: Listing) -> float:
-    """1.5 where the name has the query's words and no other, less by the weights of alternatives."""
+    """1.5 where the name has the query's words and no other, less by the weights of alternatives and repeated words."""
     terms = {term for group in groups for term in numbers(group)}
     is_exact = terms.issuperset(listing.placed[0]) or (listing.is_compound and not terms.isdisjoint(listing.others[0]))
     if not is_exact:
@@ -111,7 +124,8 @@ def exact_name(groups: Sequence[TermGroup], listing: Listing) -> float:
         )
         for group in groups
     ]
-    return 1 + EXACT_NAME * min(1.0, *weights)
+    distinct = 1 - repeats(listing) / max(1, len(listing.placed[0]))
+    return 1 + EXACT_NAME * min(1.0, *weights) * distinct
 
 
 def static_rank(listing: Listing, newest: float) -> float:

@@ -214,6 +214,12 @@ def test_a_plural_meets_its_singular(plural: str, singular: str) -> None:
     assert stem(plural) == stem(singular)
 
 
+@pytest.mark.parametrize(("word", "other"), [("directions", "direct"), ("listings", "list"), ("listing", "lists")])
+def test_a_word_is_not_taken_for_one_of_another_meaning(word: str, other: str) -> None:
+    assert stem(word) != stem(other)
+    assert stem(word) == stem(word.removesuffix("s"))
+
+
 @pytest.mark.parametrize("word", ["news", "status", "business", "bus", "aws", "dns", "gas", "tls1", "новости"])
 def test_a_word_that_only_looks_like_a_plural_is_not_changed(word: str) -> None:
     assert stem(word) == word

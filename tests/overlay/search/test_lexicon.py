@@ -51,7 +51,7 @@ def described(name: str, description: str, tags: list[str], example: str) -> tup
     skill = Skill("s", "k", description, examples=(example,))
     one = listing("1", name, description=description, tags=tuple(tags), skills=(skill,))
     fields = [[name], [*tags, "k", "s"], [description, description, example]]
-    return Analysed.read(one, ()), [list(filter(None, texts)) for texts in fields]
+    return Analysed.read(one, ()), [list(dict.fromkeys(filter(None, texts))) for texts in fields]
 
 
 @example("c", ".net", ["/cd", "10", ",000"], "4")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from overlay.search.analysis import words
-from overlay.search.planner import ALL, TermGroup, plan
+from overlay.search.planner import ALL, MAX_UNKNOWN, TermGroup, plan
 from overlay.search.term_dictionary import TermCounts, TermDictionary
 
 
@@ -102,3 +102,11 @@ def test_parts_of_a_word_are_not_cut_inside_a_number() -> None:
     terms = dictionary("2031", "2030", "abc20", "314")
     assert {"split"}.isdisjoint(match for group in groups("20312030", terms) for match in matches(group).values())
     assert {"split"}.isdisjoint(match for group in groups("abc20314", terms) for match in matches(group).values())
+
+
+def test_of_unknown_words_the_first_eight_are_corrected_or_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    dictionary, compared = TermDictionary(), list[str]()
+    monkeypatch.setattr(dictionary, "similar", lambda word, _: compared.append(word) or [])
+    unknown = [f"{letter * 3}unknown" for letter in "bcdfghjklm"]
+    plan(" ".join(unknown), dictionary)
+    assert compared == unknown[:MAX_UNKNOWN]

@@ -17,6 +17,8 @@ from overlay.search.query_syntax import ParsedText, operators, read
     ("text", "understood"),
     [
         ("", {"text": ""}),
+        (" * ", {"text": ""}),
+        ("* trams", {"text": "* trams"}),
         ("web search", {"text": "web search"}),
         ('"web search" api', {"text": "web search api", "phrases": ("web search",)}),
         ("\u201cweb search\u201d", {"text": "web search", "phrases": ("web search",)}),  # as telephones type it

@@ -27,6 +27,9 @@ def stop(text: str) -> list[str]:
         ("I am", ["i", "am"], []),  # nothing else is left
         ("can you help me", ["can", "you", "help", "me"], []),
         ("what's new", ["new"], ["whats"]),
+        ("map directions between two addresses", ["map", "directions", "addresses"], ["between", "two"]),
+        ("3 agents, 12 tools", ["3", "agents", "12", "tools"], []),  # digits are no number words
+        ("twelve", ["twelve"], []),
         ("go-to market", ["go", "to", "market"], []),  # parts of a compound are words of a name
         ("IT support for US firms", ["it", "support", "us", "firms"], ["for"]),
         ("LAUNCH A ROCKET TO IT", ["launch", "rocket"], ["a", "to", "it"]),  # all in capitals: no names among them

@@ -39,19 +39,6 @@ async def test_every_link_of_the_guide_leads_to_a_page_and_an_anchor(client: Cli
             assert not target.fragment or f'id="{target.fragment}"' in text, (name, link)
 
 
-@pytest.mark.parametrize(
-    ("name", "former"),
-    [
-        ("ranking", "rules-and-what-they-bring"),
-        ("rating", "handing-evidence-in"),
-        ("client", "verify-trusting-nobody"),
-        ("payments", "what-the-ledger-guarantees"),
-    ],
-)
-def test_a_renamed_heading_has_its_former_anchor_too(name: str, former: str) -> None:
-    assert re.search(rf'<h2 id="[\w-]+"><a id="{former}"></a>', pages()[name].body)
-
-
 def test_cells_name_their_column_for_narrow_screens() -> None:
     page = rendered("# Title\n\n| a `b` | c |\n|---|---|\n| 1 | 2 |\n\ntext\n\n| d |\n|---|\n| 3 |\n")
     assert re.findall(r'<td role="cell" data-label="([^"]*)">(.)</td>', page.body) == [

@@ -377,7 +377,7 @@ async def test_an_unknown_listing_is_a_page_that_says_so(client: ClientSession) 
 
 
 async def test_facts_of_the_indexing_process_are_not_shown_by_others(serve: Serve, services: AppServices) -> None:
-    note = "only the process that indexes it knows"
+    note = "A chain that is only stored is followed by no process: its tip is not known."
     followed = services.process.status()
     [chain] = followed["chains"]
     unknown = {"state": "stored", "tip": None, "lag": None, "mempool": None, "reorgs": None}

@@ -69,6 +69,24 @@ async def test_heights_and_lag_are_drawn_and_said_in_words(serve: Serve, service
         assert words in html.text
 
 
+async def test_what_is_degraded_is_said_in_words(serve: Serve, services: AppServices) -> None:
+    (sample_chain,) = status()["chains"]
+    members = {"state": "silent", "followerSeenAt": "2026-09-01T12:00:00Z", "lastBlockAt": "2026-09-01T11:58:00Z"}
+    members |= {"sourcesDisagree": "two is elsewhere", "warnings": ["two is elsewhere", "three is behind"]}
+    degraded = ["database", "index-behind", "follower:<b>", "sources-disagree:<b>"]
+    answer = {"chains": [sample_chain | members], "degraded": degraded}
+    html = await page(await serve(changed(services, status=lambda: status() | answer)), "/status")
+    away = "the database does not answer or cannot be written, and counts may be old"
+    chain = "the chain <b> is not followed; the sources of the chain <b> disagree"
+    for words in (
+        f"Degraded: {away}; new listings cannot be searched yet; {chain}.",
+        "seen 2026-09-01 12:00 UTC", "last block 2026-09-01 11:58 UTC", "Three is behind",
+    ):  # fmt: skip
+        assert words in html.text
+    assert html.text.lower().count("two is elsewhere") == 1
+    assert "Degraded" not in (await page(await serve(services), "/status")).text
+
+
 @pytest.mark.usefixtures("two_hours_later")
 async def test_what_is_not_known_is_not_drawn(serve: Serve, services: AppServices) -> None:
     html = await shown(serve, services, [HeightSample(NOON, 125, None)], {"height": 125, "tip": None, "lag": None})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import warnings
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +18,7 @@ from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
 from indexer.store.process_lock import ProcessLock
 from indexer.store.queries import row_of
+from overlay.projection.documents import DocumentReader
 from overlay.systems.webhooks.delivery_loop import BACKOFF, GIVE_UP_SECONDS, PER_DOMAIN, DeliveryLoop
 from overlay.systems.webhooks.matcher import MAX_CHANGES
 from overlay.systems.webhooks.store import (
@@ -49,7 +51,7 @@ async def test_a_new_listing_that_holds_all_words_is_reported_and_no_other(
     await registry.deliver()
     [message] = target.messages
     verify(message, IDENTITY.ed25519_public)
-    assert (message.id, message.timestamp) == (f"{id_}-1", 1_800_000_000)
+    assert (message.id.startswith(f"{id_}-1-"), message.timestamp) == (True, 1_800_000_000)
     body = message.body
     assert (body["type"], body["subscription"], body["sequence"], body["more"]) == ("search.changed", id_, 1, 0)
     [change] = body["changes"]
@@ -63,6 +65,31 @@ async def test_a_new_listing_that_holds_all_words_is_reported_and_no_other(
     await registry.look()
     await registry.deliver()
     assert len(target.messages) == 1
+
+
+async def test_a_listing_that_fails_keeps_no_other_from_being_reported(
+    registry: WebhookRegistry, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.subscribe("q=lantern")
+    bad = registry.kit.inscribe(agent("Lantern one"))
+    registry.mine(bad)
+    await registry.look()
+    await registry.deliver()
+    target.messages.clear()
+    read = DocumentReader.documents
+
+    def reading(reader: DocumentReader, registrations: Any) -> Any:
+        if str(bad) in registrations:
+            raise OverflowError("date value out of range")
+        return read(reader, registrations)
+
+    monkeypatch.setattr(DocumentReader, "documents", reading)
+    good = registry.kit.inscribe(agent("Lantern two"))
+    registry.mine(good, registry.kit.move(bad))
+    await registry.look()
+    await registry.deliver()
+    [message] = target.messages
+    assert [(change["op"], change["id"]) for change in message.body["changes"]] == [("match", str(good))]
 
 
 async def test_the_life_of_a_listing_is_reported_from_the_mempool_to_its_end(
@@ -227,7 +254,9 @@ async def test_a_crash_after_sending_repeats_the_delivery_under_its_id(
     waiting = registry.subscriptions.oldest_waiting(id_)
     assert waiting is not None
     assert waiting.body is not None
-    await registry.targets.post("https://hook.example/in", f"{id_}-1", waiting.body)  # and then the process dies
+    await registry.targets.post(
+        "https://hook.example/in", waiting.message_id, waiting.body
+    )  # and then the process dies
     registry.indexing.restart()
     registry.projector = type(registry.projector)(registry.indexing.store, registry.index, registry.duplicates)
     registry.start()
@@ -235,7 +264,8 @@ async def test_a_crash_after_sending_repeats_the_delivery_under_its_id(
     await registry.look()
     await registry.deliver()
     await registry.deliver()
-    assert [message.id for message in target.messages] == [f"{id_}-1", f"{id_}-1", f"{id_}-2"]
+    ids = [message.id for message in target.messages]
+    assert (ids[0], ids[1], ids[2].startswith(f"{id_}-2-")) == (waiting.message_id, waiting.message_id, True)
     assert target.messages[0].raw == target.messages[1].raw
     assert target.messages[2].changes == [("match", "Second echo")]
 
@@ -354,6 +384,24 @@ async def test_a_thousand_due_deliveries_to_one_domain_do_not_hide_another(tmp_p
     assert "other.example" not in dict(stored.due(2_000))
     assert len(list(stored.due(2_000))) == 1_100 - PER_DOMAIN
     engine.dispose()
+
+
+def test_a_database_that_was_put_back_queues_no_delivery_under_an_id_that_was_sent(tmp_path: Path) -> None:
+    """A receiver that recognises repeats by their id would drop it."""
+    usual = {"client": "c", "url": "https://a.example/", "search": "q=a", "base": "", "secret_sha256": b""}
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    StoredWebhooks(engine).add(StoredWebhook(id="w", **usual, created_at=1))
+    engine.dispose()
+    shutil.copy(tmp_path / "a2b.db", tmp_path / "copy.db")
+    queued = []
+    for name, body in (("a2b.db", b"{}"), ("copy.db", b'{"other": 1}')):
+        engine = connect(f"sqlite:///{tmp_path}/{name}")
+        webhooks = StoredWebhooks(engine)
+        assert webhooks.enqueue(None, ("epoch", 1), [NewDelivery("w", 1, body, [])], 2)
+        queued += [webhooks.oldest_waiting("w"), webhooks.oldest_waiting("w")]
+        engine.dispose()
+    ids = [delivery.message_id for delivery in queued if delivery is not None]
+    assert (ids[0] == ids[1], ids[2] == ids[3], ids[0] == ids[2], len(ids)) == (True, True, False, 4)
 
 
 def test_a_look_for_what_is_due_that_has_enough_closes_its_cursor(database_url: str) -> None:

@@ -182,10 +182,50 @@ def test_a_chain_or_network_that_is_not_known_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "1BgGZ9tcN4rm9KBzDn7KprQz87SZ26SAMJ", "3CWFddi6m4ndiGyKqzYvsFYagqDLPVMTzC", "ü"]
+    "text",
+    [
+        "",
+        "0",
+        f"{HOME[:-1]}J",
+        f"{HOME} ",
+        f"{HOME}\0",
+        f"{HOME}1",
+        "3CWFddi6m4ndiGyKqzYvsFYagqDLPVMTzC",
+        "ü",
+        "\ud800",
+    ],
 )
 def test_what_is_no_p2pkh_address_has_no_key_hash(text: str) -> None:
     assert key_hash(text) is None
+
+
+# invalid addresses and other versions of BIP 173 and BIP 350, and what is around a valid one
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bc1pw508d6qejxtdg4y5r3zarvary0c5xw7kw508d6qejxtdg4y5r3zarvary0c5xw7kt5nd6y",
+        "bc1zw508d6qejxtdg4y5r3zarvaryvaxxpcs",
+        "BC1SW50QGDZ25J",
+        "tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sl5k7",
+        "bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqh2y7hd",
+        "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kemeawh",
+        "BC1QR508D6QEJXTDG4Y5R3ZARVARYV98GJ9P",
+        "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8F3T4",
+        "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4\0",
+        " bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
+        "bc1\ud800",
+        "bc1gmk9yu",
+        "",
+    ],
+)
+def test_other_texts_pay_to_no_witness_program(text: str) -> None:
+    assert address.script_of(text, PREFIXES["btc"]["mainnet"]) is None
+
+
+def test_a_witness_address_in_capitals_is_the_same() -> None:
+    text = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
+    for form in (text, text.upper()):
+        assert address.script_of(form, PREFIXES["btc"]["mainnet"]) == b"\0\x14" + HASH
 
 
 def test_a_script_of_no_known_form_has_no_address() -> None:

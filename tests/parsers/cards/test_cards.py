@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from parsers import cards
 from parsers.cards import AgentCard, Kind, McpServer, ToolConfig, examine, read, server_id, split_id
 from parsers.cards.fields import MAX_OF_A_CODE, MAX_WARNINGS, cut
-from parsers.cards.mcp_config import looks_secret
 from parsers.errors import CardError
 from tests.oracles.hard_rules import faults
 
@@ -258,6 +257,8 @@ def test_tags_are_those_of_card_and_skills_once_whatever_their_case() -> None:
         ("https://user@192.168.1.5/x", "url-local"),
         ("http://box.local/", "url-local"),
         ("http://[::1]:80/", "url-local"),
+        ("http://[::]:8080/invoke", "url-local"),
+        ("http://2130706433/", "url-local"),
         ("https://127.example.org/", None),
         ("https://localhost.example/", None),
         ("https://weather.example:8443/a2a?x=1", None),
@@ -265,6 +266,15 @@ def test_tags_are_those_of_card_and_skills_once_whatever_their_case() -> None:
 )
 def test_urls_that_nobody_else_can_call_are_warned_of(url: str, code: str | None) -> None:
     assert codes(agent(url=url)) == ([(code, "/url")] if code else [])
+
+
+def test_every_url_that_a_client_may_choose_is_looked_at() -> None:
+    local = {"url": "http://localhost:8000/", "protocolBinding": "GRPC", "protocolVersion": "1.0", "transport": "GRPC"}
+    assert ("url-local", "/additionalInterfaces/0/url") in codes(agent(additionalInterfaces=[local]))
+    public = local | {"url": "https://a.example/"}
+    card = agent(supportedInterfaces=[public, local])
+    assert [pointer for code, pointer in codes(card) if code == "url-local"] == ["/supportedInterfaces/1/url"]
+    assert ("url-local", "/mcpServers/tool/serverUrl") in codes(server({"serverUrl": "http://0.0.0.0:3000/mcp"}))
 
 
 def test_two_skills_of_one_id_are_kept_and_warned_of() -> None:
@@ -389,6 +399,41 @@ def test_the_hard_rules_that_a_tool_breaks_are_listed(value: Any, messages: list
     assert sentences(value) == messages
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"name": "io.github.acme/weather", "version": "1", "packages": [{"identifier": "x"}]}, "a server.json of the"),
+        ({"name": "io.github.acme/weather", "remotes": [{"url": "https://a.example"}]}, "a server.json of the"),
+        ({"servers": {"a": {"command": "npx"}}}, "which calls it servers"),
+        ({"context_servers": {"a": {}}}, "which calls it context_servers"),
+        ({"command": "npx", "args": ["x"]}, "one entry of a config"),
+        ({"a": {"command": "npx"}, "b": {"url": "https://a.example"}}, "without mcpServers around them"),
+    ],
+)
+def test_what_is_taken_for_a_config_is_named(value: Any, words: str) -> None:
+    [sentence] = [reason.explanation for reason in examine(body(value)).errors]
+    assert sentence.startswith("the config has no object mcpServers: ")
+    assert words in sentence
+    assert [reason.code for reason in cards.faults(body(value))] == ["config-servers"]
+    assert isinstance(read(body(MINIMAL | value)), AgentCard), "an agent card with such a member is one all the same"
+
+
+def test_members_in_the_spelling_of_protobuf_are_named() -> None:
+    card = {"name": "A", "skills": [{"id": "a"}], "supported_interfaces": [{"url": "https://a.example"}]}
+    [reason] = examine(body(card)).errors
+    assert (
+        reason.explanation
+        == "the card has neither a url nor an interface: supported_interfaces is spelt supportedInterfaces"
+    )
+
+
+@pytest.mark.parametrize("member", [{"disabled": True}, {"enabled": False}])
+def test_a_server_that_clients_do_not_start_is_warned_of(member: dict[str, bool]) -> None:
+    [name] = member
+    assert codes(server(member)) == [("inactive", f"/mcpServers/tool/{name}")]
+    assert codes(server({name: not member[name]})) == []
+
+
 def test_the_kind_follows_from_mcp_servers_unless_it_is_passed() -> None:
     both = MINIMAL | {"mcpServers": {"a": {"command": "x"}}}
     assert read(body(both)).kind is Kind.TOOL
@@ -426,6 +471,7 @@ def test_a_server_is_read_as_publishers_write_it() -> None:
     assert tool.env == {"TZ": "the time zone to start with"}
     assert codes(tool) == [
         ("wrong-type", "/mcpServers/tool/args/2"),
+        ("unpinned", "/mcpServers/tool/args"),
         ("ignored", "/mcpServers/tool/tools/2"),
         ("skill-repeated", "/mcpServers/tool/tools/3"),
     ]
@@ -453,6 +499,7 @@ def test_long_lists_of_a_server_are_bounded() -> None:
     assert sorted(codes(tool)) == [
         ("ignored", "/mcpServers/tool/prompts/0"),
         *(("not-indexed", f"/mcpServers/tool/{member}") for member in ("args", "env", "prompts", "resources", "tools")),
+        ("unpinned", "/mcpServers/tool/args"),
     ]
 
 
@@ -477,44 +524,6 @@ def test_an_entry_that_is_no_object_is_listed_by_its_name_with_a_warning() -> No
     tools = config({"a": 5, "b": {"command": "x"}})
     assert [tool.key for tool in tools.servers] == ["a", "b"]
     assert codes(tools) == [("wrong-type", "/mcpServers/a")]
-
-
-@pytest.mark.parametrize(
-    "secret",
-    [
-        "KwDiBf89QgGbjEhKnhXJuH7LrciVrZi3qYjgd9M7rFU73sVHnoWn",
-        "5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTJ",
-        "sk-proj-" + "a1B2" * 8,
-        "ghp_" + "a1B2c3" * 6,
-        "AKIA" + "ABCDEFGH12345678",
-        "-----BEGIN RSA PRIVATE KEY-----\nabc",
-        "0x" + "ab" * 32,
-        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
-        "postgres://admin:hunter22@db.example/x",
-        "--api-key=xoxb-1234567890-abcdefghij",
-    ],
-)
-def test_a_live_secret_is_warned_of_without_repeating_it(secret: str) -> None:
-    tool = server({"env": {"KEY": secret}, "args": [secret]})
-    assert codes(tool) == [("env-secret", "/mcpServers/tool/args/0"), ("env-secret", "/mcpServers/tool/env/KEY")]
-    assert tool.env == {"KEY": ""}
-    assert not any(secret in warning.sentence for warning in tool.warnings)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Private key in WIF format (starts with K, L or 5)",
-        "Your OpenAI key, it starts with sk-",
-        "",
-        "<your key>",
-        "YOUR_API_KEY",
-        "${GITHUB_TOKEN}",
-        "postgres://user:<password>@host/db",
-    ],
-)
-def test_a_description_or_placeholder_is_no_secret(text: str) -> None:
-    assert not looks_secret(text)
 
 
 def test_a_value_where_a_description_belongs_is_warned_of() -> None:

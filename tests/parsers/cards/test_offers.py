@@ -130,7 +130,11 @@ def test_a_price_without_a_usable_amount_is_left_out_and_the_others_stay(amount:
         ({"currency": None}, "offer-currency", "currency"),
         ({"currency": " "}, "offer-currency", "currency"),
         ({"currency": 5}, "offer-currency", "currency"),
-        ({"currency": "x" * 65}, "offer-currency", "currency"),
+        ({"currency": "x" * 13}, "not-indexed", "currency"),
+        ({"currency": "USDC.e"}, "not-indexed", "currency"),
+        ({"currency": "\u20ac"}, "not-indexed", "currency"),
+        ({"currency": "stra\u00df"}, "not-indexed", "currency"),
+        ({"currency": "US\0D"}, "not-indexed", "currency"),
         ({"interval": 30}, "offer-interval", "interval"),
         ({"interval": {"months": 1}}, "offer-interval", "interval"),
     ],
@@ -315,7 +319,7 @@ def test_currencies_and_skills_of_a_price_are_bounded() -> None:
     skills = [{"id": f"s{n}", "name": "S"} for n in range(200)]
     ids = [skill["id"] for skill in skills] * 2
     result = card([PRICE | {"acceptedCurrencies": [None, 5, *tickers], "skillIds": ids}], skills=skills)
-    assert result.offers[0].accepted == ("USD", *tickers[:63])
+    assert result.offers[0].accepted == ("USD", *tickers[:15])
     assert result.offers[0].skill_ids == tuple(ids[:200])
     assert codes(result) == [
         ("ignored", "/x-payment-config/0/acceptedCurrencies/0"),

@@ -148,6 +148,9 @@ def test_texts_of_real_cards_arrive_unchanged(a2a: list[tuple[dict[str, Any], Ex
             ]
 
 
+EXPECTED = {"env-value", "secret", "unpinned", "shell-characters", "runs-commands", "lookalike-package"}
+
+
 def test_every_mcp_payload_is_one_tool(shared: Path) -> None:
     entries = lines(shared / "data" / "a2b-mcp-payloads.jsonl")
     secrets = 0
@@ -161,8 +164,8 @@ def test_every_mcp_payload_is_one_tool(shared: Path) -> None:
         assert server.keywords == tuple(source["keywords"])
         assert server.description == (source.get("description") or "")
         assert set(server.env) == set(source["env"])
-        assert not {warning.code for warning in server.warnings} - {"env-value", "env-secret"}
-        secrets += any(warning.code == "env-secret" for warning in server.warnings)
+        assert not {warning.code for warning in server.warnings} - EXPECTED
+        secrets += any(warning.code == "secret" for warning in server.warnings)
     assert len(entries) > 2000
     assert secrets < len(entries) / 100
 
@@ -192,7 +195,7 @@ def test_the_real_registration_of_bitcoin_sv_is_read_whole(shared: Path) -> None
     assert (len(server.tools), len(server.prompts), len(server.keywords), len(server.env)) == (23, 8, 9, 11)
     assert "a2b_discover" in [skill.id for skill in server.skills]
     assert server.env["PRIVATE_KEY_WIF"]
-    assert server.warnings == ()
+    assert [warning.code for warning in server.warnings] == ["unpinned"]
 
 
 # The sample chain

@@ -117,6 +117,7 @@ def test_older_files_call_services_endpoints() -> None:
         ({"services": {"web": []}}, ["wrong-type"]),
         ({"services": [5, {"name": "web"}, {"endpoint": "https://a.example"}]}, ["wrong-type", "missing"]),
         ({"active": False}, ["inactive"]),
+        ({"services": [{"name": "web", "endpoint": "http://10.0.0.7/"}]}, ["url-local"]),
         ({"image": "data:image/png;base64," + "A" * 9000}, ["not-indexed"]),
         ({"services": [{"endpoint": f"https://a.example/{n}"} for n in range(70)]}, ["not-indexed"]),
         ({"registrations": [{"agentId": 23, "agentRegistry": f"eip155:1:{MAINNET}"}]}, ["entry-unnamed"]),

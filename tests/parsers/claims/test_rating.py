@@ -20,6 +20,7 @@ from parsers.claims.rating import (
     decayed,
     lower_bound,
     rate,
+    stars,
 )
 from tests.oracles import rating_windows as windows_by_words
 from tests.oracles.rating_windows import Limits
@@ -271,6 +272,27 @@ def test_of_the_receipts_for_one_task_the_strongest_counts_and_a_failed_one_befo
 def test_a_payment_that_two_receipts_name_proves_neither() -> None:
     rating = rate([record("a", payment="t:0"), record("b", payment="t:0")], LISTING, NOW)
     assert [(entry.rung, entry.reason) for entry in rating.basis] == [(1, "payment-reused")] * 2
+
+
+@given(HISTORIES)
+def test_paid_tasks_and_customers_are_those_of_the_records_that_count_above_e1(history: list[ReceiptRecord]) -> None:
+    rating = rate(history, LISTING, NOW)
+    paid = [entry for entry in rating.basis if entry.weight and entry.rung in (2, 3)]
+    assert (rating.paid_tasks, rating.customers) == (len(paid), len({entry.counterparty for entry in paid}))
+    assert rating.customers <= rating.paid_tasks <= rating.completed + rating.failed
+
+
+def test_one_customer_is_one_however_often_and_by_however_many_keys_he_pays() -> None:
+    often = [record("a"), record("b"), record("c", payer="p1"), record("d", payer="p2"), record("e", payment="")]
+    rating = rate(often, LISTING, NOW)
+    assert (rating.paid_tasks, rating.customers, rating.completed) == (4, 2, 5)
+
+
+@pytest.mark.parametrize(
+    ("score", "customers", "shown"), [(84, 1, None), (999, 9, None), (749, 10, 3.7), (1000, 10, 5.0), (0, 10, 0.0)]
+)
+def test_stars_are_for_ten_customers_and_more(score: int, customers: int, shown: float | None) -> None:
+    assert stars(score, customers) == shown
 
 
 def test_a_rating_without_evidence_is_none() -> None:

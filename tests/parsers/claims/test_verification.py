@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parsers.claims.delegateos.capability_token import read_dct
+from parsers.claims.delegateos.capability_token import read_dct, revocation_ids
 from parsers.claims.delegateos.signed_objects import principal_of
 from parsers.claims.verification import KINDS, VerifyRequestError, verify_document
 from tests.parsers.claims.motebit.signers import ALICE, BOB, NOW
 from tests.parsers.claims.mutation import ANY_JSON
+from tests.parsers.claims.signing import signed
+from tests.parsers.claims.test_mrp_envelopes import envelope
 from tests.token_kit import AGENT, ISSUER, NOW_TEXT, attestation, capability, contract, issued
 
 NANOSECONDS = NOW * 1_000_000
@@ -162,3 +165,92 @@ def test_a_token_may_come_with_its_scheme() -> None:
     token, keys = ALICE.token(), {ALICE.id: ALICE.key.hex()}
     for text in (token, f"motebit:{token}", f"Bearer motebit:{token}"):
         assert verdict("token", text, keys=keys)["verified"]
+
+
+def without_key(agent: Any = ALICE) -> dict[str, Any]:
+    """A receipt of an identity that no key in it shows."""
+    whole = agent.receipt()
+    return agent.sign({name: value for name, value in whole.items() if name != "public_key"})  # type: ignore[no-any-return]
+
+
+DONE = attestation(AGENT, "del_0000000000a1", {"ids": []})
+
+UNLOOKED: dict[str, tuple[Any, Any, str]] = {
+    "receipt": (without_key(), None, "unknown"),
+    "receipt-chain": (without_key(), None, "unknown"),
+    "receipt-sequence": ([ALICE.receipt(), without_key(BOB)], None, "unknown"),
+    "delegation": (ALICE.delegate(BOB), None, "verified"),
+    "delegation-chain": ([ALICE.delegate(BOB)], None, "verified"),
+    "token": (ALICE.token(), None, "unknown"),
+    "identity": (ALICE.identity_file(), None, "verified"),
+    "dct": (issued(), [], "unknown"),
+    "contract-output": ({"contract": contract(), "output": {"summary": ""}}, [], "unknown"),
+    "attestation": (DONE, [], "unknown"),
+    "mrp-envelope": (envelope(timestamp=NOW_TEXT), [], "unknown"),
+    "card-signature": (signed({"name": "A", "url": "https://a.example"}, "EdDSA"), {"keys": []}, "unknown"),
+}
+"""A sound document of each kind, keys among which its signer is not, and what is then known of its bytes."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_a_document_whose_key_is_unknown_no_verdict_says_that_it_was_altered(kind: str) -> None:
+    document, keys, integrity = UNLOOKED[kind]
+    result = verdict(kind, document, keys=keys, now=NOW_TEXT if kind in ("dct", "mrp-envelope") else NOW)
+    assert result["axes"]["integrity"] == integrity, result
+    assert result["axes"]["identityBinding"] in ("unverified", "sovereign")
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "members", "error"),
+    [
+        ("receipt", ALICE.receipt(suite="other"), {}, "unknown-suite"),
+        ("delegation", {**ALICE.delegate(BOB), "suite": "other"}, {}, "unknown-suite"),
+        ("dct", issued(), {"context": {"revocationIds": revocation_ids(read_dct(issued()))}}, "revoked"),
+        ("card-signature", {"name": "A"}, {}, "unsigned"),
+        ("mrp-envelope", {**envelope(), "auth": {"type": "bearer"}}, {"now": NOW_TEXT}, "MRP_AUTH_REQUIRED"),
+        ("delegation-chain", [ALICE.delegate(BOB), ALICE.delegate(BOB)], {}, "broken-chain"),
+        ("delegation-chain", [ALICE.delegate(BOB)], {"now": "2100-01-01T00:00:00Z"}, "expired"),
+    ],
+)
+def test_what_is_refused_before_its_signature_is_checked_is_not_said_to_be_altered(
+    kind: str, document: Any, members: dict[str, Any], error: str
+) -> None:
+    result = verdict(kind, document, **members)
+    assert (result["verified"], result["error"], result["axes"]["integrity"]) == (False, error, "unknown")
+
+
+def test_what_is_altered_is_still_said_to_be() -> None:
+    altered = issued()[:-12] + "AAAAAAAAAAAA"
+    for kind, document, keys in (
+        ("receipt", ALICE.receipt() | {"status": "failed"}, None),
+        ("delegation-chain", [ALICE.delegate(BOB) | {"scope": "*"}], None),
+        ("receipt-sequence", [ALICE.receipt() | {"status": "failed"}], None),
+        ("dct", altered, [principal_of(ISSUER)]),
+        ("attestation", {**DONE, "createdAt": "2026-01-01T00:00:00Z"}, None),
+    ):
+        assert verdict(kind, document, keys=keys)["axes"]["integrity"] == "invalid", kind
+
+
+@pytest.mark.parametrize(("seconds", "error"), [(-60, None), (299, None), (301, "not-yet-valid")])
+def test_a_capability_token_from_the_future_is_refused(seconds: int, error: str | None) -> None:
+    issued_at = datetime.fromisoformat(NOW_TEXT) + timedelta(seconds=seconds)
+    token = issued(issuedAt=issued_at.isoformat().replace("+00:00", "Z"))
+    result = verdict("dct", token, keys=[principal_of(ISSUER)], now=NOW_TEXT)
+    assert result.get("error") == error
+    assert result["axes"]["authority"] == ("not_yet_valid" if error else "valid")
+    assert result["axes"]["integrity"] == "verified"
+
+
+def test_delegations_and_grants_from_the_future_are_refused() -> None:
+    later = {"issued_at": NOW + 301_000, "expires_at": NOW + 400_000}
+    for more in ({}, {"not_before": NOW - 1}):
+        assert verdict("delegation", ALICE.delegate(BOB, **later, **more))["error"] == "future-dated"
+    grant = {
+        **{name: value for name, value in ALICE.delegate(BOB).items() if name != "signature"},
+        "grant_id": "g", "subject": "s", "max_token_ttl_ms": 100_000, "not_before": None, **later,
+    }  # fmt: skip
+    tick = ALICE.delegate(BOB, grant_id="g")
+    result = verdict("delegation", tick, context={"grant": ALICE.sign(grant)})
+    assert (result["error"], result["axes"]["authority"]) == ("grant-invalid", "insufficient")
+    valid = {**grant, "issued_at": NOW - 10_000}
+    assert verdict("delegation", tick, context={"grant": ALICE.sign(valid)})["verified"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from indexer.chains import BlockEvents, DeferredEvents, HeaderStore, NewestEvents
+from indexer.chains import BlockEvents, ChainStore, DeferredEvents, NewestEvents
 from indexer.chains.evm import EvmChain, read_logs
 from indexer.chains.evm.erc8004.entries import RegistryBlock, RegistryEntry, agent_numbers, resolve_logs
 from indexer.chains.evm.responses import Log
@@ -17,9 +17,9 @@ from indexer.model import BlockRef
 from parsers.pointers import erc8004
 
 
-def create(name: str, url: str, _headers: HeaderStore | None = None) -> EvmChain:
+def create(name: str, url: str, store: ChainStore | None = None) -> EvmChain:
     """The chain of the endpoint at a URL, not connected yet. Raises SourceError for a wrong URL."""
-    return read_logs(name, url, Entries(), ("erc8004",), REGISTRY)
+    return read_logs(name, url, Entries(), ("erc8004",), REGISTRY, store)
 
 
 REGISTRY = "0x8004a169fb4a3325136eb29fa0ceb6d2e539a432"

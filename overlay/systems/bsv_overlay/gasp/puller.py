@@ -27,12 +27,19 @@ PAGE, MAX_PAGE = 1_000, 16_000
 TRIES = 20
 """Rounds in which an output is retried that the peer does not deliver, or that is proved by a block unknown here."""
 
-RELIST_SECONDS = 86_400.0
-"""After this, the outputs are listed from the start again: the peer may have been reset, with lower scores."""
+RELIST_SECONDS, EMPTY_SECONDS = 86_400.0, 3_600.0
+"""After this, the outputs are listed from the start again: the peer may have been restored from a copy, with lower
+scores. It is likely where nothing is listed from the score of the last output on."""
+
+FAR = 1_000
+"""A score of more than so many times the others is not where the next round begins: it would hide all that follows."""
 
 MAX_LISTED, REST_SECONDS = 200_000, 3_600.0
 """Outputs read from a peer in one round. Then the peer is paused for REST_SECONDS, and the next round continues: the
 list of an unknown peer may be endless, and a peer with more outputs is read in several rounds."""
+
+MAX_FAILURES = 10_000
+"""Outputs that are not taken in one round. Then the peer is paused for REST_SECONDS, too."""
 
 GRAPHS_AT_ONCE = 4
 """Graphs in memory, at most."""
@@ -54,6 +61,7 @@ class GaspPuller:
     ) -> None:
         self._peer, self._admissions, self._is_ready, self._clock = peer, admissions, is_ready, clock
         self._score, self._relist_at, self._rest_until = 0, float("-inf"), float("-inf")
+        self._listed_at, self._failures, self._first_failure = float("-inf"), 0, ""
         self._tries: dict[Outpoint, int] = {}
         self._settled: set[bytes] = set()
         self._slots = asyncio.Semaphore(GRAPHS_AT_ONCE)
@@ -66,25 +74,39 @@ class GaspPuller:
     async def pull(self) -> None:
         """One round: what failed before, and then all new outputs, at most about MAX_LISTED; none while the peer is
         paused. Raises SourceError, StoreError."""
-        if self._clock() < self._rest_until:
+        now = self._clock()
+        if now < self._rest_until:
             return
-        if self._clock() >= self._relist_at:
-            self._score, self._relist_at = 0, self._clock() + RELIST_SECONDS
+        if now >= self._relist_at:
+            self._score, self._relist_at, self._listed_at = 0, now + RELIST_SECONDS, now
             self._settled.clear()
-        await self._take(list(self._tries))
+        self._failures, self._first_failure = 0, ""
+        try:
+            await self._take(list(self._tries))
+            await self._take_new()
+        finally:
+            if self._failures:
+                log.warning(
+                    "%s: %d outputs are not taken, the first %s",
+                    self._peer.label, self._failures, self._first_failure,
+                )  # fmt: skip
+
+    async def _take_new(self) -> None:
         limit, is_full, count = PAGE, True, 0
         while is_full:
-            if count >= MAX_LISTED:
+            if count >= MAX_LISTED or self._failures >= MAX_FAILURES:
                 self._rest_until = self._clock() + REST_SECONDS
                 log.warning(
-                    "%s listed %d outputs in one round, and more follow: it is paused for %d s",
-                    self._peer.label, count, REST_SECONDS,
+                    "%s listed %d outputs in one round, of which or of earlier ones %d failed: it is paused for %d s",
+                    self._peer.label, count, self._failures, REST_SECONDS,
                 )  # fmt: skip
                 return
             page = await self._peer.outputs(self._score, limit)
+            if not page and self._score:
+                self._relist_at = min(self._relist_at, self._listed_at + EMPTY_SECONDS)
             count += len(page)
             await self._take(output.outpoint for output in page)
-            is_full, highest = len(page) >= limit, max((output.score for output in page), default=self._score)
+            is_full, highest = len(page) >= limit, self._highest(output.score for output in page)
             if is_full and highest <= self._score:  # the peer repeats the outputs of this score
                 limit *= 2
                 if limit > MAX_PAGE:
@@ -93,6 +115,12 @@ class GaspPuller:
                     )
                     highest, limit = self._score + 1, PAGE
             self._score = max(self._score, highest)
+
+    def _highest(self, scores: Iterable[int]) -> int:
+        """The highest of these scores that is not far above the others, and above the one reached so far."""
+        ordered = sorted(scores)
+        usual = max(self._score, ordered[(len(ordered) - 1) // 2] if len(ordered) > 1 else 0)
+        return max((score for score in ordered if score <= FAR * usual), default=self._score)
 
     async def _take(self, outpoints: Iterable[Outpoint]) -> None:
         """Submit the transactions of these outputs that are not here yet."""
@@ -107,7 +135,7 @@ class GaspPuller:
         try:
             async with self._slots:
                 package = await self._peer.package(outpoint)
-                await asyncio.to_thread(self._admissions.submit, package, self._peer.label)
+                await asyncio.to_thread(self._admissions.submit, package)
         except (RefusedNodeError, FullError) as error:
             self._try_later(outpoint, error)
         except NotAdmittedError as error:
@@ -126,13 +154,18 @@ class GaspPuller:
             self._settle(outpoint)
 
     def _try_later(self, outpoint: Outpoint, error: Exception) -> None:
+        self._note_failure(outpoint, error)
         self._tries[outpoint] = self._tries.get(outpoint, 0) + 1
         if self._tries[outpoint] >= TRIES or len(self._tries) > MAX_PAGE:
-            self._give_up(outpoint, error)
+            self._settle(outpoint)
 
     def _give_up(self, outpoint: Outpoint, error: Exception) -> None:
-        log.warning("%s: output %s is not taken: %s", self._peer.label, outpoint, str(error)[:200])
+        self._note_failure(outpoint, error)
         self._settle(outpoint)
+
+    def _note_failure(self, outpoint: Outpoint, error: Exception) -> None:
+        self._failures += 1
+        self._first_failure = self._first_failure or f"{outpoint}: {str(error)[:200]}"
 
     def _settle(self, outpoint: Outpoint) -> None:
         self._tries.pop(outpoint, None)

@@ -85,6 +85,28 @@ def test_commits_during_a_merge_hold_afterwards(engine: NativeEngine, monkeypatc
     reader.close()
 
 
+def test_a_merge_begins_after_the_commit_that_is_under_way(
+    engine: NativeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That commit removes files that it does not name, such as the new one of a merge."""
+    merge, sweep = Held(monkeypatch), manifest.sweep
+    merge.released.set()
+
+    def at_the_end_of_a_commit(folder: Path, published: manifest.Manifest, unpublished: Sequence[str] = ()) -> None:
+        if not merge.begun.is_set():
+            engine.jobs.start()
+            assert not merge.begun.wait(0.2)
+        sweep(folder, published, unpublished)
+
+    put(engine, 1, "alpha", *"abcd")
+    engine.jobs.wait()
+    monkeypatch.setattr(manifest, "sweep", at_the_end_of_a_commit)
+    put(engine, 2, "alpha", *"efgh")
+    engine.jobs.wait()
+    assert segments(engine) == [(8, 0)]
+    assert ids_with(engine, "alpha") == set("abcdefgh")
+
+
 def test_an_index_that_was_filled_is_one_segment(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("overlay.engines.native.writing.FILLED", 3)
     ids = [f"{number:02}" for number in range(20)]

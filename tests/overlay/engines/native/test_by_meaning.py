@@ -93,6 +93,14 @@ def test_a_short_question_finds_words_only_and_meaning_orders_them(
     assert ids(ask(without_meaning, "bank stream fishing"))[0] == "5"
 
 
+def test_a_name_that_is_the_question_precedes_names_that_repeat_it(index: SearchIndex) -> None:
+    names = [" ".join(["Ledgerly"] * count) for count in (1, 2, 3)]
+    things = ("shops", "farms", "ships")
+    put(index, *(listing(str(n), name, description=f"keeps books for {thing}")
+                 for n, (name, thing) in enumerate(zip(names, things, strict=True))))  # fmt: skip
+    assert ids(ask(index, "ledgerly"))[0] == "0"
+
+
 def test_filters_hold_for_what_meaning_finds(index: SearchIndex) -> None:
     tool = listing("5", "Rain radar", description="Showers near a place, minute by minute", kind="tool")
     gone = listing("6", "Umbrella", description="Rain", status="burned")

@@ -15,10 +15,11 @@ from overlay.engines import IndexPosition
 from overlay.projection.search_index import SearchIndex
 from overlay.search.diversity import diversified, flooding, spread
 from overlay.search.document import Document
-from overlay.search.forward import Analysed, encode, source_numbers
+from overlay.search.forward import Analysed, encode
 from overlay.search.planner import CANDIDATES, QueryPlan
 from overlay.search.query import Query
 from tests.bench.listings import listings
+from tests.contracts.listed import with_source
 from tests.overlay.search.slow_factors import factors
 
 LISTINGS, QUESTIONS, PAGE = 600, 100, 20
@@ -28,7 +29,10 @@ LISTINGS, QUESTIONS, PAGE = 600, 100, 20
 def documents() -> list[Document]:
     """Generated listings, of which an owner has a third."""
     generated = list(islice(listings(5), LISTINGS))
-    return [replace(one, owner="flood") if number % 3 == 0 else one for number, one in enumerate(generated)]
+    return [
+        with_source(replace(one, owner="flood", domain="", verified=False) if number % 3 == 0 else one)
+        for number, one in enumerate(generated)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +57,13 @@ class Indexed(NamedTuple):
     id: str
     terms: set[str]
     forward: bytes
-    sources: tuple[int, int]
+    source: int
 
     @classmethod
     def of(cls, one: Document) -> Indexed:
         analysed = Analysed.of(one)
         terms = {term for field in range(3) for term in analysed.field_terms(field)}
-        return cls(one.id, terms, encode(analysed, one), source_numbers(one))
+        return cls(one.id, terms, encode(analysed, one), one.source)
 
 
 def first_page(plan: QueryPlan, indexed: Sequence[Indexed], newest: float) -> list[str]:
@@ -69,10 +73,10 @@ def first_page(plan: QueryPlan, indexed: Sequence[Indexed], newest: float) -> li
     scores = factors(plan, [one.forward for one in results], newest).scores.tolist()
     pairs = sorted(zip(scores, results, strict=True), key=lambda pair: (-pair[0], pair[1].id))
     order = [one for _, one in pairs]
-    if len(order) > CANDIDATES and flooding([one.sources for one in order[:CANDIDATES]]):
-        order = [order[place] for place in spread([one.sources for one in order], CANDIDATES)]
+    if len(order) > CANDIDATES and flooding([one.source for one in order[:CANDIDATES]]):
+        order = [order[place] for place in spread([one.source for one in order], CANDIDATES)]
     head = order[:CANDIDATES]
-    return [head[place].id for place in diversified([one.sources for one in head], PAGE)]
+    return [head[place].id for place in diversified([one.source for one in head], PAGE)]
 
 
 def test_the_first_page_is_that_of_the_whole_formula(index: SearchIndex, documents: list[Document]) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from overlay.engines import IndexPosition
+from overlay.engines import IndexContent, IndexPosition
 from overlay.engines.native import manifest, segment_file
 from overlay.engines.native.manifest import Manifest, SegmentEntry, commit_stamp
 from overlay.engines.native.segment_file import SegmentError, SegmentFile
@@ -37,6 +37,7 @@ manifests = st.builds(
     st.integers(0, 1 << 62),
     st.lists(entries, max_size=4).map(tuple),
     st.text(max_size=64),
+    st.builds(IndexContent, st.text(), st.integers(0, 1 << 62), st.lists(st.text(), max_size=3).map(tuple)),
 )
 
 

@@ -19,6 +19,7 @@ from overlay.search.ranker import (
     FIELD_CONSTANT,
     FIELD_SHARE,
     FIELD_WEIGHT,
+    NAME_WORDS,
     SATURATION,
     SECTIONS,
     Forwards,
@@ -130,16 +131,19 @@ class Named:
     the terms of its name at least."""
 
     def __init__(self, random: Random, values: Sequence[float], weights: Sequence[float]) -> None:
-        self.name = [random.randint(1, 3) for _ in range(random.randint(0, 3))]
-        frequency = FIELD_WEIGHT[0] / (FIELD_CONSTANT[0] + FIELD_SHARE[0] * len(self.name))
+        self.name = [random.randint(1, 3) for _ in range(random.choice((0, 1, 2, 3, NAME_WORDS + 2)))]
         self.score = random.choice((0.1, 0.5, 1.0)) * random.randint(1, 4) / 4
-        self.score += sum(
-            values[term] * frequency / (frequency + SATURATION) for term in {1, 2}.intersection(self.name)
-        )
+        self.score += sum(values[term] * self.impact(term) for term in {1, 2}.intersection(self.name))
         self.held = 2 if {1, 2}.issubset(self.name) else random.randint(1, 3)
         self.is_compound = random.random() < 0.3
         is_exact = self.held >= 2 and (self.is_compound or {1, 2}.issuperset(self.name))
         self.exact = 1 + is_exact * EXACT_NAME * min(weights[term] if term in self.name else 0 for term in (1, 2))
+
+    def impact(self, term: int) -> float:
+        """What a term of the name counts, for the first time that it occurs."""
+        weight = FIELD_WEIGHT[0] if self.name.index(term) < NAME_WORDS else FIELD_WEIGHT[2]
+        frequency = weight / (FIELD_CONSTANT[0] + FIELD_SHARE[0] * len(self.name))
+        return frequency / (frequency + SATURATION)
 
 
 @given(SEEDS)
@@ -153,8 +157,9 @@ def test_no_document_among_the_first_is_below_its_bound(random: Random) -> None:
     scores, held = np.array([one.score for one in named], np.float32), np.array([one.held for one in named], np.uint8)
     flags = np.array([random.choice((0, 4, 8, 12)) | COMPOUND_FLAG * one.is_compound for one in named], np.uint8)
     since = np.array([random.choice((-1.0, 0.0, 1e7, 5e7)) for _ in range(DOCUMENTS)])
-    owners, domains = (np.array([random.randint(0, 3) for _ in range(DOCUMENTS)], np.uint32) for _ in range(2))
-    left_out, near = random.sample(range(1, 4), random.randint(0, 2)), random.randint(0, 4) / 8
+    numbers = 2**63, 2**63 + 1, 2**32  # which differ in bits that doubles, or 32 bits, do not hold
+    sources = np.array([random.choice((0, *numbers)) for _ in range(DOCUMENTS)], np.uint64)
+    left_out, near = random.sample(numbers, random.randint(0, 2)), random.randint(0, 4) / 8
     forwards = Forwards.of(
         np.array([0, *np.cumsum([len(one.name) for one in named])], np.int64),
         np.repeat(np.array([len(one.name) for one in named], np.uint32), SECTIONS),
@@ -162,11 +167,11 @@ def test_no_document_among_the_first_is_below_its_bound(random: Random) -> None:
     )  # fmt: skip
     most, bounded, upper = random.randint(1, 6), np.empty(len(documents), np.int64), np.empty(len(documents))
     least, count = kernels.bounds(
-        documents, scores, held, forwards, 5e7, owners, domains, np.array(left_out, np.uint32), plan,
+        documents, scores, held, forwards, 5e7, sources, np.array(left_out, np.uint64), plan,
         np.array([0.0, 0.0, near]), most, bounded, upper,
     )  # fmt: skip
     ranks = {one: static_rank(int(flags[one]), float(since[one]), 5e7) for one in documents.tolist()}
-    allowed = {one for one in ranks if owners[one] not in left_out and domains[one] not in left_out}
+    allowed = {one for one in ranks if int(sources[one]) not in left_out}
     lowest = sorted((float(scores[one]) * ranks[one] * (1 - 1e-5) for one in allowed), reverse=True)
     assert least == (pytest.approx(lowest[most - 1], rel=1e-12) if len(lowest) >= most else 0.0)
     bounds = dict(zip(bounded[:count].tolist(), upper.tolist(), strict=False))
@@ -270,7 +275,8 @@ def test_one_offer_meets_all_filters(random: Random) -> None:
     currencies, intervals, skills = (
         bytes_of(random, size) if random.random() < 0.5 else np.empty(0, np.uint8) for size in (3, 3, 4)
     )
-    low, high = (np.array([random.randint(0, 6) for _ in range(3)], np.int64) for _ in range(2))
+    bounds = random.choice((1, 3))
+    low, high = (np.array([random.randint(0, 6) for _ in range(bounds)], np.int64) for _ in range(2))
     meets, mask = np.full(offers.size, 7, np.uint8), np.full(DOCUMENTS, 7, np.uint8)
     total = kernels.meeting(
         np.array(documents, np.int64), offers.offsets, offers.currency, offers.interval, offers.amount,
@@ -285,7 +291,7 @@ def test_one_offer_meets_all_filters(random: Random) -> None:
             (not len(currencies) or any(currencies[one] for one in offers.accepted[0][offer]))
             and (not len(intervals) or intervals[offers.interval[offer]])
             and (not len(skills) or any(skills[one] for one in named))
-            and low[currency] <= offers.amount[offer] <= high[currency]
+            and low[currency % bounds] <= offers.amount[offer] < high[currency % bounds]
         )
 
     results = set()

@@ -16,19 +16,18 @@ from jsonschema import Draft7Validator
 from overlay.api.identity_key import IdentityKey
 from overlay.api.problems import ProblemError
 from overlay.api.services import AppServices
-from overlay.installation import ALWAYS
 from overlay.systems.a2a.a2a_api import METHODS
 from overlay.systems.a2a.own_card import own_card
 from overlay.systems.a2a.search_messages import read_message, read_task
 from parsers.claims.card_signature import signatures, verify
 from parsers.claims.json_web_key import key_set
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import changed
+from tests.overlay.fakes import API_SYSTEMS, changed
 
 
 @pytest.fixture
 def services(services: AppServices) -> AppServices:
-    return changed(services, systems=(*ALWAYS, "a2a"))
+    return changed(services, systems=(*API_SYSTEMS, "a2a"))
 
 
 async def post(client: ClientSession, body: Any, **headers: str) -> dict[str, Any]:

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from overlay.api.services import AppServices
-from overlay.installation import ALWAYS
-from tests.overlay.fakes import changed, sample_services
+from tests.overlay.fakes import API_SYSTEMS, changed, sample_services
 
 
 @pytest.fixture
 def services(sample: Path) -> AppServices:
-    return changed(sample_services(sample), systems=(*ALWAYS, "bsv_overlay"))
+    return changed(sample_services(sample), systems=(*API_SYSTEMS, "bsv_overlay"))

@@ -94,6 +94,7 @@ async def test_a_submitted_transaction_is_proved_by_its_ancestors(tmp_path: Path
     async with serving(new_app(tmp_path, mint.chain, limits="off")) as session:
         async with session.post("/submit", data=mint.package(first, second), headers={"X-Topics": "tm_a2b"}) as answer:
             assert answer.status == 200
+        mint.broadcast(first, second)
         await until_told(session, "/v1/search", lambda page: page["total"] == 2)
         assert {output["txid"] for output in await outputs(session)} == set(txids)
         for txid, raw in zip(txids, (first, second), strict=True):

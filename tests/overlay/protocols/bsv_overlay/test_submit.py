@@ -35,6 +35,7 @@ async def test_a_submission_is_listed_as_pending_until_it_is_mined(tmp_path: Pat
         assert await send(session, mint.package(raw)) == (200, {TOPIC: FRESH})
         both = "tm_a2b, tm_agent_registry"  # as the Python client writes it
         assert await send(session, mint.package(raw, version=2), both) == (200, {"tm_a2b": FRESH, TOPIC: FRESH})
+        mint.broadcast(raw)
         [item] = (await until_told(session, "/v1/search?q=echo", lambda page: page["items"]))["items"]
         assert (item["id"], item["status"]) == (f"{read(raw).hex_id}_0", "pending")
         mint.mine(raw)
@@ -43,9 +44,10 @@ async def test_a_submission_is_listed_as_pending_until_it_is_mined(tmp_path: Pat
         assert item["blockHeight"] == 3
 
 
-async def test_where_no_source_can_say_a_submission_is_found_only_where_it_is_asked_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_mempool", [True, False])
+async def test_what_no_source_has_is_found_only_where_it_is_requested(tmp_path: Path, has_mempool: bool) -> None:
     mint = Mint()
-    mint.chain.has_blocks_alone = True
+    mint.chain.has_blocks_alone = not has_mempool
     raw = mint.inscribed("Echo")
     id_ = f"{read(raw).hex_id}_0"
     async with serving(new_app(tmp_path, mint.chain)) as session:
@@ -72,10 +74,31 @@ async def test_coins_that_others_have_spent_in_a_block_fill_no_search(tmp_path: 
     async with serving(new_app(tmp_path, mint.chain)) as session:
         for number in range(1, 9):
             await send(session, mint.package(mint.inscribed(f"Free {number}", number)))
-        assert (await send(session, mint.package(mint.inscribed("Honest"))))[0] == 200
+        honest = mint.inscribed("Honest")
+        assert (await send(session, mint.package(honest)))[0] == 200
+        mint.broadcast(honest)
         page = await until_told(session, "/v1/search", lambda page: page["items"])
         assert [item["name"] for item in page["items"]] == ["Honest"]
         assert (await get(session, "/v1/search?status=all"))["total"] == 1
+
+
+async def test_one_unspent_coin_makes_twenty_listings_that_are_not_sent_and_none_in_a_search(tmp_path: Path) -> None:
+    """With transactions of forty inscriptions each, ten thousand were listed as pending."""
+    mint = Mint()
+    parts = [(1, mint.inscription(f"Free {number}")) for number in range(40)]
+    one, two = (pay([mint.coins[0]], [*parts[:count], (50_000, mint.key.lock)]) for count in (40, 15))
+    more = pay([mint.coin_of(two, 15)], [*parts[:6], (9_000, mint.key.lock)])
+    async with serving(new_app(tmp_path, mint.chain)) as session:
+        async with session.post("/submit", data=mint.package(one), headers={"X-Topics": TOPIC}) as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (429, "600")
+            assert "40 listings of the owner of this coin: at most 20" in (await answer.json())["message"]
+        assert (await send(session, mint.package(two)))[0] == 200
+        assert (await send(session, mint.package(two, more)))[0] == 429
+        await until_told(session, "/v1/search?status=undecided", lambda page: page["total"] == 15)
+        assert (await get(session, "/v1/search"))["total"] == 0
+        mint.broadcast(two)
+        await until_told(session, "/v1/search", lambda page: page["total"] == 15)
+        assert (await send(session, mint.package(two, more)))[0] == 200
 
 
 async def test_two_processes_share_one_database(tmp_path: Path) -> None:
@@ -85,6 +108,7 @@ async def test_two_processes_share_one_database(tmp_path: Path) -> None:
     async with running(index), serving(new_app(tmp_path, follow=False)) as session:
         await until_told(session, "/v1/status", lambda status: status["chains"][0]["height"] == 2)
         assert await send(session, mint.package(raw)) == (200, {TOPIC: FRESH})
+        mint.broadcast(raw)
         await until_told(session, "/v1/search?q=apart", lambda page: page["items"])
 
 
@@ -148,6 +172,7 @@ async def test_lookups_return_submitted_outputs_with_their_ancestors(tmp_path: P
     second = mint.inscribed("Offspring", 1, mint.coin_of(first, 1))
     async with serving(new_app(tmp_path, mint.chain)) as session:
         await send(session, mint.package(first, second))
+        mint.broadcast(first, second)
         await until_told(session, "/v1/search?q=offspring", lambda page: page["items"])
         question = {"service": "ls_agent_registry", "query": {"q": "offspring"}}
         async with session.post("/lookup", json=question) as answer:

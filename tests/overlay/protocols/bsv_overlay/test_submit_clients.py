@@ -36,6 +36,7 @@ async def test_the_broadcaster_finds_this_host_and_every_form_of_beef_gets_the_s
         # a host that admits nothing has not acknowledged, to this client
         nothing = {TOPIC: {"outputsToAdmit": [], "coinsToRetain": []}}
         assert other == dict.fromkeys(FORMS, nothing) | {"broadcaster": "error"}
+        mint.broadcast(inscription, update)
         await until_told(session, "/v1/search?q=echo", lambda page: page["total"] == 1)
 
 

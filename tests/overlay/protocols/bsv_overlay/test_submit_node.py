@@ -80,4 +80,4 @@ async def test_a_coin_that_the_node_has_in_no_set_makes_no_listing(node: Bitcoin
             async with session.post("/submit", data=package, headers=TOPICS) as answer:
                 assert answer.status == 200
         page = await until_told(session, "/v1/search?status=all", lambda page: page["items"])
-        assert [(item["name"], item["status"]) for item in page["items"]] == [("Paid", "pending")]
+        assert [(item["name"], item["status"]) for item in page["items"]] == [("Paid", "undecided")]

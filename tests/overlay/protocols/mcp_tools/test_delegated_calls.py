@@ -13,14 +13,13 @@ from sqlalchemy import Engine
 
 from indexer.store import connect
 from overlay.api.services import AppServices
-from overlay.installation import ALWAYS
 from overlay.systems.delegateos.delegated_access import DelegatedAccess
 from overlay.systems.delegateos.store import DelegationRecords
 from parsers.claims.delegateos.capability_token import read_dct, revocation_ids
 from parsers.claims.delegateos.signed_objects import principal_of
 from parsers.claims.rfc3339 import instant
 from tests.overlay.conftest import Serve, serve, services
-from tests.overlay.fakes import changed, granting
+from tests.overlay.fakes import API_SYSTEMS, changed, granting
 from tests.overlay.protocols.vectors import recorded
 from tests.token_kit import (
     AGENT,
@@ -52,8 +51,8 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 @pytest.fixture
 async def client(serve: Serve, services: AppServices, engine: Engine) -> ClientSession:
-    access = DelegatedAccess([principal_of(ISSUER)], DelegationRecords(engine), lambda: NOW)
-    return await serve(changed(services, systems=(*ALWAYS, "mcp"), brought=granting(access)))
+    access = DelegatedAccess([principal_of(ISSUER)], DelegationRecords(engine, lambda _: NOW // 10**9), lambda: NOW)
+    return await serve(changed(services, systems=(*API_SYSTEMS, "mcp"), brought=granting(access)))
 
 
 async def post(client: ClientSession, message: Any, path: str = "/mcp", **headers: str) -> Any:
@@ -266,8 +265,9 @@ async def test_recorded_requests_of_its_client_are_answered(
     token = json.loads(requests[3].body)["params"]["_delegateos"]["dct"]
     issuer = read_dct(token)["authority"]["issuer"]
     clock = {"now": instant("2026-11-23T08:40:00Z") or 0}
-    access = DelegatedAccess([issuer], DelegationRecords(engine), lambda: clock["now"])
-    client = await serve(changed(services, systems=(*ALWAYS, "mcp", "bsv_overlay"), brought=granting(access)))
+    records = DelegationRecords(engine, lambda _: clock["now"] // 10**9)
+    access = DelegatedAccess([issuer], records, lambda: clock["now"])
+    client = await serve(changed(services, systems=(*API_SYSTEMS, "mcp", "bsv_overlay"), brought=granting(access)))
     answers: list[tuple[int, Any]] = []
     for request in (*requests, requests[3]):
         if len(answers) == len(requests):

@@ -271,6 +271,21 @@ def test_other_content_types_are_refused(overlay_url: str) -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (415, -32600)
 
 
+@pytest.mark.parametrize("accepted", ["text/event-stream", "*/*", ""])
+def test_a_client_is_answered_whatever_it_accepts(overlay_url: str, accepted: str) -> None:
+    """The proxy of a widely used client accepts events only; the answer is one JSON object (RFC 9110 §12.5.1)."""
+    response = local_http.post(f"{overlay_url}/mcp", json=CALL, headers=HEADERS | {"Accept": accepted})
+    assert response.headers["Content-Type"].startswith("application/json")
+    assert response.json()["result"]["structuredContent"]["id"] == WATCHTOWER
+
+
+@pytest.mark.parametrize("path", ["/mcp/", "/a2a/"])
+def test_a_slash_at_the_end_changes_nothing(overlay_url: str, path: str) -> None:
+    for url in (overlay_url + path, overlay_url + path.rstrip("/")):
+        assert local_http.post(url, json=CALL, headers=HEADERS).json()["id"] == 1
+    assert local_http.request("GET", overlay_url + path).headers["Allow"] == "OPTIONS, POST"
+
+
 def test_any_origin_may_ask_and_nothing_streams(overlay_url: str) -> None:
     response = local_http.post(f"{overlay_url}/mcp", json=CALL, headers={**HEADERS, "Origin": "https://a.example"})
     assert response.headers["Access-Control-Allow-Origin"] == "*"

@@ -18,10 +18,14 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from overlay.systems.mrp.route_offers import RouteId, parse_capability, parse_route
+from overlay.api.services import AppServices
+from overlay.systems.mrp.route_offers import RouteId, parse_capability, parse_route, route_id
 from parsers.claims.mrp.signed_envelope import EnvelopeRules, mrp_keys, verify_envelope
 from tests.conftest import missing
 from tests.local_http import local_http
+from tests.overlay.calls import get
+from tests.overlay.conftest import Serve
+from tests.overlay.fakes import API_SYSTEMS, changed, priced
 from tests.overlay.protocols.vectors import api_page, recorded, send
 
 PYTHON = Path(__file__).parent / "python_modules"
@@ -207,24 +211,39 @@ def test_a_message_to_a_listing_is_about_that_listing(overlay_url: str) -> None:
     assert [offer["listing"] for offer in answer["offers"]] == [WATCHTOWER]
 
 
-def test_a_price_is_negotiated(overlay_url: str) -> None:
-    [offer, *_] = offers(overlay_url, "fee weather")
-    route = offer["route_id"]
-    agreed = ask(overlay_url, "NEGOTIATE", {"route_id": f"mrp://route/{route}"})
+async def test_a_price_is_negotiated(serve: Serve, services: AppServices) -> None:
+    client = await serve(changed(priced(services), systems=(*API_SYSTEMS, "mrp")))
+    item = await get(client, "/v1/listings/priced")
+    route = str(route_id(item, "s"))
+
+    async def negotiate(payload: dict[str, Any]) -> dict[str, Any]:
+        async with client.post("/mrp/negotiate", json=message("NEGOTIATE", payload)) as response:
+            answer = await response.json(content_type="application/mrp+json")
+        return {"msg_type": answer["msg_type"], **answer["payload"]}
+
+    agreed = await negotiate({"route_id": f"mrp://route/{route}"})
     quote = agreed["payment_intent"]
     assert (agreed["msg_type"], agreed["route_id"], quote["ok"]) == ("NEGOTIATE", route, True)
     assert quote["address"]
     low = {"currency": quote["currency"], "configId": quote["configId"], "amount": "0.00000001"}
-    refused = ask(overlay_url, "NEGOTIATE", {"route_id": route, "payment_intent": low})
+    refused = await negotiate({"route_id": route, "payment_intent": low})
     assert (refused["code"], refused["details"]["quote"]) == ("MRP_BUDGET_EXCEEDED", quote)
-    enough = ask(overlay_url, "NEGOTIATE", {"route_id": route, "payment_intent": low | {"amount": quote["amount"]}})
+    enough = await negotiate({"route_id": route, "payment_intent": low | {"amount": quote["amount"]}})
     assert enough["payment_intent"] == quote
-    refused = ask(
-        overlay_url, "NEGOTIATE", {"route_id": route, "constraints": {"max_cost": 0, "currency": quote["currency"]}}
-    )
+    budget = {"max_cost": 0, "currency": quote["currency"]}
+    refused = await negotiate({"route_id": route, "constraints": budget})
     assert refused["code"] == "MRP_BUDGET_EXCEEDED"
-    refused = ask(overlay_url, "NEGOTIATE", {"route_id": route, "payment_intent": {"currency": "ZZZ"}})
+    refused = await negotiate({"route_id": route, "payment_intent": {"currency": "ZZZ"}})
     assert refused["code"] == "MRP_PAYMENT_REQUIRED"
+
+
+def test_a_price_that_nobody_can_pay_is_not_negotiated(overlay_url: str) -> None:
+    [offer, *_] = offers(overlay_url, "fee weather")
+    refused = ask(overlay_url, "NEGOTIATE", {"route_id": offer["route_id"]})
+    # in BTC, of which no chain is here, and without a rate to BSV
+    assert (refused["code"], refused["details"]["quote"]["currency"]) == ("MRP_PAYMENT_REQUIRED", "BSV")
+    refused = ask(overlay_url, "NEGOTIATE", {"route_id": offer["route_id"], "payment_intent": {"currency": "BTC"}})
+    assert (refused["code"], refused["details"]["quote"]["error"]) == ("MRP_PAYMENT_REQUIRED", "unpayable")
     unreachable = next(one["route_id"] for one in offers(overlay_url, "watchtower") if one["listing"] == WATCHTOWER)
     refused = ask(overlay_url, "NEGOTIATE", {"route_id": unreachable})
     assert (refused["code"], refused["details"]["quote"]["error"]) == ("MRP_PAYMENT_REQUIRED", "address-checksum")

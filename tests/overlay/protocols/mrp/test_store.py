@@ -68,12 +68,23 @@ def test_challenges_are_bounded(stored: MrpProviders, monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "OPEN_IN_ALL", 3)
     for token in "12":
         stored.open_challenge(challenge(token, url=f"https://a.example/{token}"), NOW)
-    with pytest.raises(TooManyProvidersError, match="2 challenges of yours"):
+    with pytest.raises(TooManyProvidersError, match="2 challenges of this client"):
         stored.open_challenge(challenge("3"), NOW)
     stored.open_challenge(challenge("3", client="d"), NOW)
     with pytest.raises(TooManyProvidersError, match="3 challenges are open"):
         stored.open_challenge(challenge("4", client="e"), NOW)
     stored.open_challenge(challenge("4", client="e"), NOW + 1_000)
+
+
+def test_a_customer_of_ipv6_has_the_challenges_of_sixteen_clients_however_many_addresses_it_uses(
+    stored: MrpProviders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "OPEN_PER_CLIENT", 1)
+    for number in range(1, 17):
+        stored.open_challenge(challenge(f"{number}", client=f"2001:db8:1:{number:x}::/64"), NOW)
+    with pytest.raises(TooManyProvidersError, match="16 challenges of the network 2001:db8:1::/48"):
+        stored.open_challenge(challenge("17", client="2001:db8:1::/64"), NOW)
+    stored.open_challenge(challenge("17", client="2001:db8:2::/64"), NOW)
 
 
 def test_providers_are_bounded(stored: MrpProviders, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,8 @@ def test_what_is_signed_verifies(kind: str, members: dict[str, Any]) -> None:
         return
     content = document if isinstance(document, dict) else {**GOOD[kind], **members}
     now = content.get("iat", NOW) if kind == "token" else NOW
+    if abs(now) >= 10**15:  # no request names such a time
+        return
     keys = {str(content.get(name, ALICE.id)): ALICE.key.hex() for name in ("motebit_id", "mid", "delegator_id")}
     context = {"checkExpiry": False} if kind == "delegation" else {}
     body = {"document": document, "keys": keys, "now": now, "context": context}

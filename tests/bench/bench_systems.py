@@ -1,10 +1,10 @@
-"""What a search costs through each door: `python -m tests.bench.bench_doors [--rounds N]`.
+"""What a search costs through each system: `python -m tests.bench.bench_systems [--rounds N]`.
 
 One process serves a registry of 2,000 offers without limits. The same question, with ten results, goes through every
-door in turn, in blocks, so that all meet the machine in the same state. The cost is the CPU time of the server, which
-other processes on the machine hardly change; the median time of an answer stands beside it. The ratio is to the API
-API, which is asked for tools where the door has only tools. Doors may cost 1.5 times as much; MCP and the outputs of a
-BSV overlay, which come with their transactions and proofs, are printed only. The exit code is 1 where another door
+system in turn, in blocks, so that all meet the machine in the same state. The cost is the CPU time of the server, which
+other processes on the machine hardly change; the median time of an answer stands beside it. The ratio is to the API,
+which is asked for tools where the system has only tools. Systems may cost 1.5 times as much; MCP and the outputs of a
+BSV overlay, which come with their transactions and proofs, are printed only. The exit code is 1 where another system
 costs more.
 """
 
@@ -30,7 +30,7 @@ OFFERS, BLOCK = 2_000, 50
 
 
 class Question(NamedTuple):
-    """A search as one door takes it, what its cost is compared with, and whether it is bounded."""
+    """A search as one system takes it, what its cost is compared with, and whether it is bounded."""
 
     path: str
     body: Any = None
@@ -77,7 +77,7 @@ def ask(client: httpx.Client, question: Question) -> tuple[float, httpx.Response
 
 
 def measured(server: Server, rounds: int) -> dict[str, Cost]:
-    """What a search costs through each door."""
+    """What a search costs through each system."""
     times: dict[str, list[float]] = {name: [] for name in QUESTIONS}
     cpu = dict.fromkeys(QUESTIONS, 0.0)
     with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", headers=_HEADERS, timeout=60) as client:

@@ -1,0 +1,21 @@
+"""What the documents of an index are made by: an index that was made by something else is rebuilt."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from overlay.answers.items import StoredItem
+from overlay.answers.record import schema_digest
+from overlay.engines import IndexContent
+from overlay.installation import NAMES, installed
+
+PROJECTION = 2
+"""The version of what documents hold for the same facts, such as words, filter terms and values of members: a release
+that changes that increases it. Members of items need no version, as their schema is compared."""
+
+
+@cache
+def index_content(systems: tuple[str, ...] = NAMES) -> IndexContent:
+    """The content of an index by this program with these systems, of which only those count that add to items."""
+    names = [member.name for member in installed() if member.facts and member.name in systems]
+    return IndexContent(schema_digest(StoredItem), PROJECTION, tuple(sorted(names)))
