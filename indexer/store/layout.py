@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from enum import Enum
 from pathlib import Path
@@ -153,7 +153,7 @@ def _prepare(engine: Engine, connection: Connection, migration: Migration, after
     if version == migrations.PREVIOUS:
         _migrate(engine, connection, migration, after_error)
     if version in (None, SCHEMA, migrations.PREVIOUS):
-        _check_columns(connection)
+        _check_columns(connection, migrations.stored_columns(connection))
         migrations.create_missing(connection)
         statistics.write_missing(connection)
     if version is None:
@@ -221,10 +221,11 @@ def _check(connection: Connection, *, importing: bool, replica: bool) -> None:
             f"the {'replica' if replica else 'database'} has schema {version!r} and this program reads {SCHEMA!r}: "
             + _advice(version)
         )
-    missing = metadata.tables.keys() - set(inspect(connection).get_table_names())
+    stored = migrations.stored_columns(connection)
+    missing = metadata.tables.keys() - stored.keys()
     if missing:
         raise StoreError(f"the database lacks the tables {', '.join(sorted(missing))}: {_MIGRATE}")
-    _check_columns(connection)
+    _check_columns(connection, stored)
     is_importing = select(meta.c.key).where(meta.c.key == IMPORTING)
     if not importing and connection.execute(is_importing).first() is not None:
         raise StoreError(
@@ -244,10 +245,10 @@ def _advice(version: str) -> str:
     return "use the version that made it, or index into a new database"
 
 
-def _check_columns(connection: Connection) -> None:
+def _check_columns(connection: Connection, stored: Mapping[str, set[str]]) -> None:
     """Raises StoreError where a table has other columns: it is another program's, or of another version."""
-    for name, stored in migrations.stored_columns(connection).items():
-        if name in metadata.tables and (other := stored ^ set(metadata.tables[name].columns.keys())):
+    for name, columns in stored.items():
+        if name in metadata.tables and (other := columns ^ set(metadata.tables[name].columns.keys())):
             raise StoreError(
                 f"the table {name} of {connection.engine.url.render_as_string()} has other columns than this program's "
                 f"({', '.join(sorted(other))}): use the version that made it, or another database"

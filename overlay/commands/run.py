@@ -225,7 +225,7 @@ def _announce_compilation(context: AppContext) -> None:
     if any(not chain.sparse for chain in context.chains) and not is_compiled(BLOCK_LOOPS):
         names.append("the block reader")
     if names:
-        _announce(f"compiling {' and '.join(names)}, once per data folder: ready in about fifteen seconds")
+        _announce(f"compiling {' and '.join(names)}, once per data folder: ready within a minute")
 
 
 def _announce(text: str, url: str = "") -> None:

@@ -60,40 +60,7 @@ def _local(settings: Settings, *, recompute: bool) -> dict[str, Any]:
 
 def show_status(answer: Mapping[str, Any]) -> None:
     for chain in answer["chains"]:
-        height = "nothing yet" if chain["height"] is None else f"block {chain['height']:,}"
-        lag = f", {chain['lag']:,} behind the tip" if chain.get("lag") is not None else ""
-        reorgs = f", {chain['reorgs']} reorgs" if chain.get("reorgs") is not None else ""
-        say(f"{chain['name']}  {on_one_line(chain['chain'])}  {chain['state']}: {height}{lag}{reorgs}")
-        if chain.get("mempool") is not None:
-            say(f"    mempool     {chain['mempool']:,} transactions")
-        if chain.get("hash"):
-            say(f"    block hash  {chain['hash']}")
-        hashed = answer.get("stateHash", {}).get(chain["name"])
-        if hashed:
-            digest = hashed["hash"] or f"not known: {_why_unknown(chain)}"
-            say(f"    state hash  {digest} (block {hashed['height']:,})")
-            if pointers := hashed.get("pointers"):
-                say(f"    pointers    {pointers['hash']} ({pointers['count']:,})")
-        if chain.get("readTwice") is not None:
-            say(f"    read twice  up to block {chain['readTwice']:,}")
-        for name, word in (("followerSeenAt", "seen"), ("lastBlockAt", "last block")):
-            if chain.get(name):
-                say(f"    {word:<12}{on_one_line(chain[name])}")
-        if chain.get("error"):
-            say(f"    error       {on_one_line(chain['error'])}")
-        if chain.get("note"):
-            say(f"    note        {on_one_line(chain['note'])}")
-        if chain.get("caught"):
-            say(f"    refused     {chain['caught']:,} invalid answers of the source, or ranges of its files")
-        for source in chain.get("sources", ()):
-            reached = "nothing yet" if source.get("height") is None else f"block {source['height']:,}"
-            why = f": {on_one_line(source['error'])}" if source.get("error") else ""
-            say(f"    source      {on_one_line(source['source'])}  {source['state']}, {reached}{why}")
-        if chain.get("sourcesDisagree"):
-            say(f"    disagree    {on_one_line(chain['sourcesDisagree'])}")
-        for warning in chain.get("warnings", ()):
-            if warning != chain.get("sourcesDisagree"):
-                say(f"    warning     {on_one_line(warning)}")
+        _show_chain(chain, answer.get("stateHash", {}).get(chain["name"]))
     if answer.get("degraded"):
         say(f"degraded: {on_one_line(', '.join(answer['degraded']))}")
     failed = answer.get("failed") or {}
@@ -109,23 +76,60 @@ def show_status(answer: Mapping[str, Any]) -> None:
     if checked:
         detail = f": {on_one_line(checked['detail'])}" if checked["detail"] else ""
         say(f"database check: {checked['state']}, {checked['checkedAt']}{detail}")
-    index = answer.get("index")
-    if index:
-        backlog = f", {index['behind']:,} changes behind" if index["behind"] else ""
-        progress = index.get("rebuilding")
-        rebuilding = f", rebuilding: {progress['done']:,} of {progress['of']:,} registrations" if progress else ""
-        outdated = (
-            ", of another release or other systems: rebuilt when a server starts" if index.get("outdated") else ""
-        )
-        compiling = ", being compiled: searches are refused until then" if index.get("compiling") else ""
-        meaning = ", with meaning" if index.get("meaning") else ""
-        say(f"index: {index['engine']}{meaning}, change {index['seq']:,}{backlog}{outdated}{rebuilding}{compiling}")
-        if index.get("damage"):
-            say(f"    damaged, and to be rebuilt: {on_one_line(index['damage'])}")
-        if index.get("error"):
-            say(f"    not written now: {on_one_line(index['error'])}")
+    if answer.get("index"):
+        _show_index(answer["index"])
     else:
         say("index: none")
+
+
+def _show_chain(chain: Mapping[str, Any], hashed: Mapping[str, Any] | None) -> None:
+    height = "nothing yet" if chain["height"] is None else f"block {chain['height']:,}"
+    lag = f", {chain['lag']:,} behind the tip" if chain.get("lag") is not None else ""
+    reorgs = f", {chain['reorgs']} reorgs" if chain.get("reorgs") is not None else ""
+    say(f"{chain['name']}  {on_one_line(chain['chain'])}  {chain['state']}: {height}{lag}{reorgs}")
+    if chain.get("mempool") is not None:
+        say(f"    mempool     {chain['mempool']:,} transactions")
+    if chain.get("hash"):
+        say(f"    block hash  {chain['hash']}")
+    if hashed:
+        digest = hashed["hash"] or f"not known: {_why_unknown(chain)}"
+        say(f"    state hash  {digest} (block {hashed['height']:,})")
+        if pointers := hashed.get("pointers"):
+            say(f"    pointers    {pointers['hash']} ({pointers['count']:,})")
+    if chain.get("readTwice") is not None:
+        say(f"    read twice  up to block {chain['readTwice']:,}")
+    for name, word in (("followerSeenAt", "seen"), ("lastBlockAt", "last block")):
+        if chain.get(name):
+            say(f"    {word:<12}{on_one_line(chain[name])}")
+    if chain.get("error"):
+        say(f"    error       {on_one_line(chain['error'])}")
+    if chain.get("note"):
+        say(f"    note        {on_one_line(chain['note'])}")
+    if chain.get("caught"):
+        say(f"    refused     {chain['caught']:,} invalid answers of the source, or ranges of its files")
+    for source in chain.get("sources", ()):
+        reached = "nothing yet" if source.get("height") is None else f"block {source['height']:,}"
+        why = f": {on_one_line(source['error'])}" if source.get("error") else ""
+        say(f"    source      {on_one_line(source['source'])}  {source['state']}, {reached}{why}")
+    if chain.get("sourcesDisagree"):
+        say(f"    disagree    {on_one_line(chain['sourcesDisagree'])}")
+    for warning in chain.get("warnings", ()):
+        if warning != chain.get("sourcesDisagree"):
+            say(f"    warning     {on_one_line(warning)}")
+
+
+def _show_index(index: Mapping[str, Any]) -> None:
+    backlog = f", {index['behind']:,} changes behind" if index["behind"] else ""
+    progress = index.get("rebuilding")
+    rebuilding = f", rebuilding: {progress['done']:,} of {progress['of']:,} registrations" if progress else ""
+    outdated = ", of another release or other systems: rebuilt when a server starts" if index.get("outdated") else ""
+    compiling = ", being compiled: searches are refused until then" if index.get("compiling") else ""
+    meaning = ", with meaning" if index.get("meaning") else ""
+    say(f"index: {index['engine']}{meaning}, change {index['seq']:,}{backlog}{outdated}{rebuilding}{compiling}")
+    if index.get("damage"):
+        say(f"    damaged, and to be rebuilt: {on_one_line(index['damage'])}")
+    if index.get("error"):
+        say(f"    not written now: {on_one_line(index['error'])}")
 
 
 def _why_unknown(chain: Mapping[str, Any]) -> str:

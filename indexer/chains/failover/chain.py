@@ -220,9 +220,10 @@ class FailoverChain(Chain):
         if not answering:
             raise self.group.failure()
         source = (*answering[1:], answering[0])[attempt % len(answering)]
-        for again in await self.group.try_source(source, lambda chain: chain.logs_again(first, last, attempt)):
-            return again
-        raise SourceUnavailableError(f"{source.shown}: {source.error}")
+        results = await self.group.try_source(source, lambda chain: chain.logs_again(first, last, attempt))
+        if not results:
+            raise SourceUnavailableError(f"{source.shown}: {source.error}")
+        return results[0]
 
     def add_logs(self, again: LogsAgain) -> None:
         """In all sources: any of them may be read next."""
