@@ -11,6 +11,7 @@ from sqlalchemy import Connection, delete, insert, select
 from indexer.model import RULES, BlockFacts, BlockLogs, BlockRef, Event, EventKind
 from indexer.spill import AT_ONCE, Spill, SpilledPairs, pieces
 from indexer.store import outbox, pending, proofs, schema, second_readings, sightings, topic_anchors
+from indexer.store.map_changes import MapWriter
 from indexer.store.queries import insert_new, insert_rows
 from indexer.store.rows import event_row
 from indexer.store.schema import READ_BY, blocks, cards, events, meta
@@ -84,11 +85,21 @@ def _insert_contents(connection: Connection, chain: str, block_facts: Sequence[B
     replaced = sightings.record(connection, chain, block_facts, now_ms)
     bodies = {digest: body for facts in block_facts for digest, body in facts.cards.items()}
     insert_new(connection, cards, [{"sha256": digest, "body": body} for digest, body in bodies.items()])
-    insert_rows(connection, events, [event_row(facts.ref, event) for facts in block_facts for event in facts.events])
+    insert_rows(connection, events, list(_event_rows(connection, chain, block_facts)))
     insert_rows(connection, schema.proofs, [row for facts in block_facts for row in proofs.proof_rows(facts)])
     witness_paths = [row for facts in block_facts for row in proofs.witness_path_rows(facts)]
     insert_rows(connection, schema.witness_paths, witness_paths)
     outbox.append(connection, [*(change for facts in block_facts for change in block_changes(facts)), *replaced])
+
+
+def _event_rows(connection: Connection, chain: str, block_facts: Sequence[BlockFacts]) -> Iterator[dict[str, Any]]:
+    maps = MapWriter(connection, chain)
+    for facts in block_facts:
+        for event in facts.events:
+            row = event_row(facts.ref, event)
+            if event.state is not None:
+                maps.shorten(row, event.state.map)
+            yield row
 
 
 def block_row(facts: BlockFacts) -> dict[str, Any]:

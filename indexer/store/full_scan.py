@@ -10,8 +10,8 @@ from sqlalchemy import and_, or_, select
 
 from indexer.model import BlockFacts, Event, Proof
 from indexer.store import rows
+from indexer.store.map_changes import EventQueries
 from indexer.store.proofs import SAME_TRANSACTION
-from indexer.store.queries import Queries
 from indexer.store.schema import blocks, cards, changes, coinbases, events, parents, proofs, witness_paths
 from parsers.bitcoin.witness_commitment import CoinbaseProof
 
@@ -21,7 +21,7 @@ ROWS_AT_ONCE, BODIES_AT_ONCE = 1_000, 16
 """Rows in memory at a time; of card bodies and transactions, of up to 16 MiB, fewer."""
 
 
-class FullScan(Queries):
+class FullScan(EventQueries):
     """Reads of everything, a few rows in memory at a time."""
 
     def block_facts(self, chain: str, up_to: int) -> Iterator[BlockFacts]:

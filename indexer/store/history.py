@@ -30,7 +30,8 @@ from sqlalchemy import (
 
 from indexer.model import Event, EventKind
 from indexer.store import rows
-from indexer.store.queries import Queries, Row, batches
+from indexer.store.map_changes import EventQueries
+from indexer.store.queries import Row, batches
 from indexer.store.schema import blocks, events, pending
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind
@@ -91,7 +92,7 @@ def confirmed(*conditions: ColumnElement[bool]) -> Select[Any]:
     return select(events, blocks.c.hash, blocks.c.time).join(blocks, same_block).where(*conditions)
 
 
-class HistoryQueries(Queries):
+class HistoryQueries(EventQueries):
     """Revisions by registration, transaction and outpoint; all lists are in order of chain and position."""
 
     def select(self, *conditions: ColumnElement[bool]) -> list[Revision]:

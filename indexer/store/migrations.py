@@ -3,9 +3,10 @@ creates new tables. Any may be missing: a program has the tables of its own modu
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Index, delete, insert, inspect, literal_column, null, select
+from sqlalchemy import ColumnElement, Connection, Index, delete, insert, literal_column, null, select
 
 from indexer.model import EVM
 from indexer.store.schema import (
@@ -29,9 +30,11 @@ def migrate(connection: Connection) -> None:
     """Migrate tables of schema `PREVIOUS`. State hashes are computed again, with those of pointers, and of EVM chains
     for blocks that were read twice: their lines are those of the newest block."""
     connection.exec_driver_sql("DROP TABLE IF EXISTS state_hashes")
-    _read_twice(connection)
-    _add_columns(connection)
-    _count_customers(connection)
+    tables = stored_columns(connection).keys()
+    _read_twice(connection, tables)
+    _add_columns(connection, tables)
+    if "ratings" in tables:
+        _count_customers(connection)
     connection.execute(insert(meta), [new_hash_key()])
 
 
@@ -80,6 +83,8 @@ def stored_columns(connection: Connection) -> dict[str, set[str]]:
 
 
 _NEW_COLUMNS = {
+    "events": ("map_base BIGINT",),
+    "pending": ("map_base BIGINT",),
     "blocks": ("source INTEGER NOT NULL DEFAULT 1",),
     "paid_tasks": ("card TEXT", "price TEXT"),
     "paid_intervals": ("card TEXT",),
@@ -103,28 +108,26 @@ def values_of_new_columns(table: str) -> dict[str, ColumnElement[Any]]:
     return values
 
 
-def _add_columns(connection: Connection) -> None:
+def _add_columns(connection: Connection, tables: Collection[str]) -> None:
     """Give payments the card that each is for: a store belonged to one card; shares of submissions their listings
     and bytes: transactions were counted; and blocks the number of their source."""
-    inspector = inspect(connection)
     for table, columns in _NEW_COLUMNS.items():
-        for column in columns if inspector.has_table(table) else ():
+        for column in columns if table in tables else ():
             connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
-def _read_twice(connection: Connection) -> None:
+def _read_twice(connection: Connection, tables: Collection[str]) -> None:
     """Have the blocks of EVM chains read a second time."""
     of_logs = meta.c.key.startswith(CHAIN) & meta.c.value.startswith(EVM)
     for key in connection.execute(select(meta.c.key).where(of_logs)).scalars().all():
         name = key.removeprefix(CHAIN)
         connection.execute(insert(meta).values(key=READ_TWICE + name, value="-1"))
-        if inspect(connection).has_table(outbox_positions.name):
+        if outbox_positions.name in tables:
             connection.execute(delete(outbox_positions).where(outbox_positions.c.name == f"state:{name}"))
 
 
 def _count_customers(connection: Connection) -> None:
     """Give ratings their counts of paid tasks and customers: they are absent until they are computed again."""
-    if inspect(connection).has_table("ratings"):
-        for column in ("paid_tasks", "customers"):
-            connection.exec_driver_sql(f"ALTER TABLE ratings ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
-        connection.exec_driver_sql("UPDATE ratings SET score = NULL, submitted = submitted + 1")
+    for column in ("paid_tasks", "customers"):
+        connection.exec_driver_sql(f"ALTER TABLE ratings ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
+    connection.exec_driver_sql("UPDATE ratings SET score = NULL, submitted = submitted + 1")

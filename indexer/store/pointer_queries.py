@@ -15,8 +15,10 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Select, and_, cast
 from indexer.model import Anchor, Drift, EventKind, FetchFact
 from indexer.store import history, rows
 from indexer.store.history import Revision
+from indexer.store.map_changes import with_whole_maps
 from indexer.store.queries import Queries, Row, batches, rows_in
 from indexer.store.schema import CHAIN, events, fetches, meta, servings, sightings
+from parsers.bitcoin.tx import Outpoint
 
 FEW = 128
 """Of an id with at most so many anchors all are read."""
@@ -79,7 +81,7 @@ class PointerQueries(Queries):
             count = connection.execute(select(func.count()).where(events.c.anchor == id_)).scalar_one()
             few = history.confirmed(events.c.anchor == id_)
             matches = connection.execute(few).mappings() if count <= limit else _seen_last_rows(connection, id_, limit)
-            past_anchors = list(map(history.revision, matches))
+            past_anchors = list(map(history.revision, with_whole_maps(connection, matches)))
         return sorted(past_anchors, key=lambda past: (past.time, past.chain, past.height, past.event.position))[-limit:]
 
     def ids(self, after: str | None, limit: int) -> list[str]:
@@ -137,8 +139,7 @@ def _current(*conditions: ColumnElement[bool]) -> Select[Any]:
 
 
 def _anchor(row: Row) -> Anchor:
-    event = rows.event(row)
-    pointer = event.pointer
+    pointer = rows.pointer(row)
     if pointer is None:
         raise ValueError(f"the event at place {row['place']} of {row['chain']} is not a pointer")
     return Anchor(
@@ -146,16 +147,16 @@ def _anchor(row: Row) -> Anchor:
         position=row["place"],
         height=row["height"],
         time=row["time"],
-        txid=event.txid,
-        outpoint=event.outpoint,
+        txid=row["txid"],
+        outpoint=Outpoint(row["txid"], row["vout"]) if row["vout"] is not None else None,
         locator=row["locator"] or pointer.locator,
         digest=pointer.digest,
         seen_at=row["seen_at"],
         kind=pointer.kind,
         form=pointer.form,
-        valid=event.valid,
-        event=EventKind(event.kind),
-        owner=event.owner,
+        valid=row["valid"],
+        event=EventKind(row["kind"]),
+        owner=row["owner"],
     )
 
 

@@ -24,7 +24,8 @@ from sqlalchemy import (
 
 from indexer.model import Event, RegistrationState
 from indexer.store import rows
-from indexer.store.queries import Queries, Row, batches, rows_at
+from indexer.store.map_changes import EventQueries, with_whole_maps
+from indexer.store.queries import Row, batches, rows_at
 from indexer.store.schema import IS_NOT_LIVE, events
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind
@@ -100,7 +101,7 @@ def _newest_of() -> Select[Any]:
     return select(*columns).join(newest, same).order_by(events.c.chain)
 
 
-class RegistrationQueries(Queries):
+class RegistrationQueries(EventQueries):
     """Where registrations are, and what state they are in."""
 
     def outpoints(self, chain: str) -> Iterator[bytes]:
@@ -148,7 +149,8 @@ class RegistrationQueries(Queries):
         """The rows of a statement that are of events of a chain which moved registrations to these outpoints."""
         of_chain = statement.where(events.c.chain == chain)
         with self._engine.connect() as connection:
-            yield from rows_at(connection, of_chain, events.c.at_txid, events.c.at_vout, outpoints)
+            matches = rows_at(connection, of_chain, events.c.at_txid, events.c.at_vout, outpoints)
+            yield from with_whole_maps(connection, matches)
 
     def newest_events(self, chain: str, ids: Iterable[str]) -> dict[str, Event]:
         """The newest event about each of these ids, of its registration or of an anchor; unknown ids are left out."""

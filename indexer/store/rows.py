@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from indexer.model import BlockRef, Event, EventKind, PointerAnchor, RegistrationState, Status
+from indexer.store import map_changes
 from indexer.store.queries import Row
 from indexer.store.schema import POSITION_BITS
 from parsers.bitcoin.tx import Outpoint
@@ -14,7 +15,7 @@ from parsers.reasons import Reason
 
 _NO_STATE = dict.fromkeys(
     (
-        "registration", "type", "status", "at_txid", "at_vout", "at_offset", "at_satoshis", "holder", "map",
+        "registration", "type", "status", "at_txid", "at_vout", "at_offset", "at_satoshis", "holder", "map", "map_base",
         "winner_card", "winner_txid", "winner_vout", "updated_height", "created_height",
     )
 )  # fmt: skip
@@ -60,7 +61,8 @@ def _state_row(state: RegistrationState) -> dict[str, Any]:
         "at_offset": state.offset,
         "at_satoshis": state.satoshis,
         "holder": state.owner,
-        "map": _dump(state.map),
+        "map": map_changes.dump(state.map),
+        "map_base": None,
         "winner_card": state.card,
         "winner_txid": state.winner.txid,
         "winner_vout": state.winner.vout,
@@ -101,12 +103,19 @@ def state(row: Row) -> RegistrationState | None:
         offset=row["at_offset"],
         satoshis=row["at_satoshis"],
         owner=row["holder"],
-        map=json.loads(row["map"]),
+        map=_fields(row),
         card=row["winner_card"],
         winner=Outpoint(row["winner_txid"], row["winner_vout"]),
         updated_height=row["updated_height"],
         created_height=row["created_height"],
     )
+
+
+def _fields(row: Row) -> dict[str, str]:
+    """The whole map. Raises ValueError for a row that did not pass through `map_changes.with_whole_maps`."""
+    if row["map_base"] is not None:
+        raise ValueError(f"the event at place {row['place']} of {row['chain']} has only changes of its map")
+    return row["map"] if isinstance(row["map"], dict) else json.loads(row["map"])
 
 
 def event(row: Row) -> Event:

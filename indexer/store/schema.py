@@ -148,8 +148,9 @@ def _event_columns() -> list[Column[Any]]:
         *optional(reasons=Text, owner=_TEXT, signer=Text, pointer=Text, anchor=_TEXT, anchor_digest=LargeBinary),
         # the registration's state after the event; all null where the event is about none
         *optional(registration=_TEXT, type=String, status=String, at_txid=LargeBinary, at_vout=BigInteger),
-        *optional(at_offset=BigInteger, at_satoshis=BigInteger, holder=_TEXT, map=Text, winner_card=LargeBinary),
-        *optional(winner_txid=LargeBinary, winner_vout=BigInteger, updated_height=Integer, created_height=Integer),
+        *optional(at_offset=BigInteger, at_satoshis=BigInteger, holder=_TEXT, map=Text, map_base=BigInteger),
+        *optional(winner_card=LargeBinary, winner_txid=LargeBinary, winner_vout=BigInteger),
+        *optional(updated_height=Integer, created_height=Integer),
     ]
 
 

@@ -19,6 +19,7 @@ from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, 
 
 from indexer.model import EventKind, RegistrationState
 from indexer.store import outbox, rows, second_readings
+from indexer.store.map_changes import with_whole_maps
 from indexer.store.queries import Queries, Row, batches
 from indexer.store.registrations import newest_events
 from indexer.store.schema import blocks, changes, events, state_hashes, state_lines
@@ -181,7 +182,8 @@ def read_states(
         conditions.append(events.c.place < rows.event_position(up_to + 1))
     statement = newest_events(chain, *conditions)
     stream = connection.execute(statement.execution_options(yield_per=_LINES_AT_ONCE)).mappings()
-    return (state for row in stream if (state := rows.state(row)) is not None)
+    for some in stream.partitions():
+        yield from filter(None, map(rows.state, with_whole_maps(connection, some)))
 
 
 def _insert(connection: Connection, chain: str, states: Iterator[RegistrationState]) -> None:
