@@ -259,6 +259,29 @@ async def test_what_is_not_proved_is_not_taken(pulling: Pulling) -> None:
     assert pulling.stored() == {taken}
 
 
+@pytest.mark.parametrize("lie", ["cut", "other", "odd", "nothing", "path", "coinbase", "proof"])
+async def test_one_wrong_answer_of_a_node_loses_no_output(pulling: Pulling, lie: str) -> None:
+    mint, peer = pulling.mint, pulling.peer
+    txid = peer.add(mint.inscribed("Lied about"))
+    funding = read(mint.funding).hex_id
+    wrong = {
+        "cut": (txid, {"rawTx": peer.nodes[txid]["rawTx"][:-2]}),
+        "other": (txid, {"rawTx": mint.inscribed("Other", 1).hex()}),
+        "odd": (txid, ["rawTx"]),
+        "nothing": (txid, {"rawTx": 5}),
+        "path": (txid, {"rawTx": peer.nodes[txid]["rawTx"], "proof": "00"}),
+        "coinbase": (funding, {"rawTx": peer.nodes[funding]["rawTx"]}),
+        "proof": (funding, {**peer.nodes[funding], "proof": forged(mint.path).to_bytes().hex()}),
+    }
+    of, answer = wrong[lie]
+    node, peer.nodes[of] = peer.nodes[of], answer
+    await pulling.pull()
+    assert pulling.stored() == set()
+    peer.nodes[of] = node
+    await pulling.pull()
+    assert pulling.stored() == {txid}
+
+
 async def test_a_node_that_is_too_large_or_slow_does_not_hold_up_the_others(
     pulling: Pulling, monkeypatch: pytest.MonkeyPatch
 ) -> None:

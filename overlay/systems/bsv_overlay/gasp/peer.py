@@ -63,7 +63,8 @@ class GaspPeer(HttpClient):
     async def package(self, output: Outpoint) -> bytes:
         """The BEEF that proves the transaction of an output, from the nodes of its graph.
 
-        Raises RefusedNodeError, SourceError, and ParseError for an invalid or endless graph.
+        Raises RefusedNodeError, also for one wrong node, as the next answer may be right; SourceError; and ParseError
+        for an endless graph.
         """
         nodes: dict[bytes, tuple[bytes, MerklePath | None]] = {}
         todo, room = [output], MAX_BEEF_BYTES
@@ -78,14 +79,19 @@ class GaspPeer(HttpClient):
                     raise
                 # the reference finds some ancestors only as the tips of graphs of their own
                 node = await self._node(outpoint, outpoint)
-            tx = read_exactly(node.raw, max_items=MAX_ITEMS)
+            try:
+                tx = read_exactly(node.raw, max_items=MAX_ITEMS)
+                path = bump.read(node.path) if node.path else None
+                parents = _parents(tx) if path is None else []
+            except ParseError as error:
+                raise RefusedNodeError(f"transaction {outpoint.txid[::-1].hex()}: {error}") from None
             if tx.txid != outpoint.txid:
-                raise ParseError(f"the peer answers transaction {outpoint.txid[::-1].hex()} with {tx.hex_id}")
-            nodes[tx.txid] = node.raw, bump.read(node.path) if node.path else None
+                raise RefusedNodeError(f"transaction {outpoint.txid[::-1].hex()} is answered with {tx.hex_id}")
+            nodes[tx.txid] = node.raw, path
             room -= len(node.raw) + len(node.path or b"")
             if room < 0 or len(nodes) > MAX_TRANSACTIONS:
                 raise ParseError(f"the graph of {output} is too large")
-            todo += _parents(tx) if node.path is None else []
+            todo += parents
         return beef.write(reversed(nodes.values()), version=2, subject=output.txid)
 
     async def _node(self, root: Outpoint, outpoint: Outpoint) -> GraphNode:
@@ -100,7 +106,7 @@ class GaspPeer(HttpClient):
         try:
             return GraphNode(bytes.fromhex(answer["rawTx"]), bytes.fromhex(answer.get("proof") or "") or None)
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise ParseError(f"transaction {txid} is answered without a raw transaction") from None
+            raise RefusedNodeError(f"transaction {txid} is answered without a raw transaction") from None
 
     async def _ask_node(self, question: dict[str, Any]) -> tuple[int, Any]:
         route = "requestForeignGASPNode"
