@@ -31,6 +31,9 @@ BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
 
 _TAGS = re.compile(r'(?:W/)?"[^"]*"')
+_OBSERVED_TIMES = re.compile(rb'"(?:checkedAt|ownerCheckedAt|at)":"[^"\\]*",?')
+"""Members of encoded JSON that say when something was looked at; `at` is that of `domain.lastFailure` and of rates."""
+
 _NOT_MODIFIED_HEADERS = (hdrs.ETAG, hdrs.CACHE_CONTROL, hdrs.VARY)
 
 
@@ -95,11 +98,14 @@ def unless_current(request: web.Request, response: web.StreamResponse) -> web.St
     return not_modified({name: response.headers[name] for name in _NOT_MODIFIED_HEADERS if name in response.headers})
 
 
-def conditional(value: bytes, cache: str = REVALIDATE, *, tagged: bytes | None = None) -> web.Response:
-    """JSON with a weak entity tag of its bytes, or of those that are `tagged`; the middleware answers 304 where the
-    client has it."""
-    etag = weak_etag(blake2b(value if tagged is None else tagged, digest_size=16).digest())
-    return json_bytes(value, headers={hdrs.ETAG: etag, hdrs.CACHE_CONTROL: cache})
+def json_etag(value: bytes) -> str:
+    """A weak entity tag of encoded JSON without its observed times (law 24)."""
+    return weak_etag(blake2b(_OBSERVED_TIMES.sub(b"", value), digest_size=16).digest())
+
+
+def conditional(value: bytes, cache: str = REVALIDATE) -> web.Response:
+    """JSON with its entity tag; the middleware answers 304 where the client has it."""
+    return json_bytes(value, headers={hdrs.ETAG: json_etag(value), hdrs.CACHE_CONTROL: cache})
 
 
 def markdown(text: str) -> web.Response:

@@ -30,21 +30,9 @@ async def listing(request: web.Request) -> web.Response:
     listing, and its domain in another spelling, redirect to it (303), those of several listings answer with their
     `ids`."""
     try:
-        item = await get(request, request.match_info["id"])
-        return conditional(encode(item), tagged=encode(without_observed_times(item)))
+        return conditional(encode(await get(request, request.match_info["id"])))
     except ListedUnderError as elsewhere:
         return redirect("/v1/listings/", elsewhere) or json_answer({"ids": list(elsewhere.ids)})
-
-
-_OBSERVED = frozenset({"checkedAt", "ownerCheckedAt", "at"})
-"""The members of an item that say when something was looked at: `at` is that of `domain.lastFailure`."""
-
-
-def without_observed_times(value: Any) -> Any:
-    """A JSON value without them (law 24)."""
-    if isinstance(value, dict):
-        return {name: without_observed_times(member) for name, member in value.items() if name not in _OBSERVED}
-    return list(map(without_observed_times, value)) if isinstance(value, list) else value
 
 
 def redirect(path: str, elsewhere: ListedUnderError) -> web.Response | None:

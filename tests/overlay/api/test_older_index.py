@@ -13,9 +13,10 @@ import pytest
 from aiohttp import ClientSession
 
 from overlay.api import cursors
-from overlay.api.listing_api import without_observed_times
+from overlay.api.answers import json_etag
 from overlay.app.composition import AppContext
 from overlay.projection.projector import IndexProjector
+from overlay.text.compact_json import encode
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.serving import get, new_app, serving, settings
@@ -23,7 +24,16 @@ from tests.waiting import until_told
 
 NAMES = [f"Agent {number}" for number in range(6)]
 
+OBSERVED = {"checkedAt", "ownerCheckedAt", "at"}
+
 PATHS = ("/v1/search?q=", "/v1/search?q=agent&sort=-created", "/v1/changes")
+
+
+def without_observed_times(value: Any) -> Any:
+    """A JSON value without the members that say when something was looked at."""
+    if isinstance(value, dict):
+        return {name: without_observed_times(member) for name, member in value.items() if name not in OBSERVED}
+    return list(map(without_observed_times, value)) if isinstance(value, list) else value
 
 
 class Machines:
@@ -134,3 +144,18 @@ async def tagged(session: ClientSession, path: str) -> tuple[str, Any]:
     async with session.get(path) as answer:
         assert answer.status == 200, path
         return answer.headers["ETag"], await answer.json(content_type=None)
+
+
+def test_an_entity_tag_of_json_covers_all_but_observed_times() -> None:
+    """Whatever is answered: items of the MCP Registry and of others have them, too."""
+
+    def tag(**members: Any) -> str:
+        return json_etag(encode({"servers": [{"name": "clock", **members}], "total": 1}))
+
+    looked_at = {"checkedAt": "2026-11-29T10:00:00Z", "lastFailure": {"at": "2026-11-29T09:00:00Z", "reason": "x"}}
+    again = {"checkedAt": "2026-11-30T10:00:00Z", "lastFailure": {"at": "2026-11-30T09:00:00Z", "reason": "x"}}
+    assert tag(domain=looked_at) == tag(domain=again)
+    assert tag(domain=looked_at) != tag(domain={**again, "lastFailure": {"at": "2026-11-30T09:00:00Z", "reason": "y"}})
+    assert tag(text='"checkedAt":"1"') != tag(text='"checkedAt":"2"')
+    assert tag(text='\\"at":"1"') != tag(text='\\"at":"2"')
+    assert tag(text="at") != tag(text="checkedAt")
