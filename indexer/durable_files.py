@@ -67,6 +67,13 @@ def flush(path: Path) -> None:
         os.close(opened)
 
 
+def release_lock(file: int) -> None:
+    """Release flock(2) and close the file. Closing alone is not enough: a process that is being started holds a copy of
+    the descriptor until its program begins."""
+    fcntl.flock(file, fcntl.LOCK_UN)
+    os.close(file)
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Only one process at a time changes files of this folder. Raises OSError."""
@@ -75,7 +82,7 @@ def locked(path: Path) -> Iterator[None]:
         fcntl.flock(folder, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(folder)
+        release_lock(folder)
 
 
 def _link(part: Path, path: Path) -> None:

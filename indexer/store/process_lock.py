@@ -79,6 +79,8 @@ class ProcessLock:
             if not self.was_unclean:
                 with suppress(OSError):
                     self._file.truncate(0)
+            # a process that this one starts holds a copy of the descriptor until its program begins
+            fcntl.flock(self._file, fcntl.LOCK_UN)
             self._file.close()
         if self.connection is not None:
             self._unlock(self.connection)

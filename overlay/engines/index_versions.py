@@ -25,7 +25,7 @@ from time import monotonic, sleep
 from typing import NamedTuple
 from uuid import uuid4
 
-from indexer.durable_files import flush, new_file, write
+from indexer.durable_files import flush, new_file, release_lock, write
 from indexer.opened_path import OpenedPath
 from overlay.engines import BusyError, Progress
 from overlay.engines.change_counter import ChangeCounter
@@ -200,7 +200,7 @@ class IndexVersions:
                 sleep(0.01)
             yield file
         finally:
-            os.close(file)
+            release_lock(file)
 
 
 def _taken(file: int, how: int) -> bool:

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from indexer.durable_files import flush
+from indexer.durable_files import flush, release_lock
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
 from overlay.engines import BusyError, EngineError, IndexPosition
 from overlay.engines.native.copying import link_commit
@@ -66,7 +66,7 @@ def _beside(folder: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(beside, ignore_errors=True)
     finally:
-        os.close(lock)
+        release_lock(lock)
 
 
 def check_copy(root: Path, store: Store, index: SearchIndex) -> None:

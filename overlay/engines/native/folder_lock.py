@@ -7,6 +7,7 @@ import os
 import weakref
 from pathlib import Path
 
+from indexer.durable_files import release_lock
 from overlay.engines import BusyError, EngineError
 
 _WRITING, _WHOLE = b"w", b"-"
@@ -23,7 +24,7 @@ class FolderLock:
         except OSError as error:
             raise BusyError(f"the index in {folder} cannot be written: {error}") from error
         self._file = file
-        self._closing = weakref.finalize(self, os.close, file)
+        self._closing = weakref.finalize(self, release_lock, file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
