@@ -1,6 +1,6 @@
 """The whole: PostgreSQL with a replica, one indexer, and two servers behind nginx with the packaged file, each a
-process of its own. What befalls them costs no request, every change is read once, and a copy that is put back has no
-ghosts."""
+process of its own. What befalls them costs no request, every change is read once, a copy that is put back has no
+ghosts, and a restored backup lists what was listed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from overlay.api.identity_key import read_or_create
 from tests.chainkit import ChainKit, agent_without_host
 from tests.chainkit_blocks import Block
 from tests.databases import binary
-from tests.overlay.test_deploy import Site, answers, free_port
+from tests.overlay.test_deploy import Site, answers
+from tests.ports import free_port
 from tests.replication.conftest import Pair
 from tests.replication.servers import Server, caught_up
-from tests.running import LONG, Running
+from tests.running import LONG, Running, a2b
 
 
 class Machines:
@@ -58,13 +59,19 @@ class Machines:
         return self._run(("first", "second")[number], "serve", *flags, **replica)
 
     def _run(self, name: str, *arguments: str, **more: str) -> Running:
-        key = str(self._folder / "identity.json")
-        return self._opened.enter_context(
-            Running(
-                *arguments, cwd=self._folder / name, A2B_DATA=str(self._folder / name / "data"),
-                A2B_DATABASE=self._primary.url("registry"), A2B_IDENTITY_KEY=key, **more,
-            )
-        )  # fmt: skip
+        running = Running(*arguments, cwd=self._folder / name, **self._settings(name), **more)
+        return self._opened.enter_context(running)
+
+    def run(self, *arguments: str) -> None:
+        """Run a command to its end on the database."""
+        done = a2b(*arguments, cwd=self._folder / "index", **self._settings("index"))
+        assert done.returncode == 0, done.stderr
+
+    def _settings(self, name: str) -> dict[str, str]:
+        return {
+            "A2B_DATA": str(self._folder / name / "data"), "A2B_DATABASE": self._primary.url("registry"),
+            "A2B_IDENTITY_KEY": str(self._folder / "identity.json"),
+        }  # fmt: skip
 
     def proxy(self) -> None:
         """Start nginx."""
@@ -152,7 +159,9 @@ def of_database(program: str, server: Server, *arguments: str) -> Sequence[str]:
     return (binary(program), "-h", str(server.folder), "-U", "a2b", "-d", "registry", *arguments)
 
 
-def test_kills_a_stopped_replica_and_a_copy_that_is_put_back_lose_nothing(pair: Pair, tmp_path: Path) -> None:
+def test_kills_a_stopped_replica_a_copy_that_is_put_back_and_a_restored_backup_lose_nothing(
+    pair: Pair, tmp_path: Path
+) -> None:
     primary, replica = pair
     with ExitStack() as opened:
         machines = Machines(pair, tmp_path, opened)
@@ -187,8 +196,26 @@ def test_kills_a_stopped_replica_and_a_copy_that_is_put_back_lose_nothing(pair: 
             index = machines.index()
             machines.until_listed(*servers)
             index.until(partial(readers.has_read, primary))
-        assert readers.resets == 1
+            assert readers.resets == 1
+            restore_backup(machines, primary, [index, *servers])
+            index, servers = machines.index(), [machines.serve(0), machines.serve(1)]
+            machines.until_listed(*servers)
+            index.until(partial(readers.has_read, primary))
+        assert readers.resets == 2
         assert len(readers.ids) == len(machines.names)
+
+
+def restore_backup(machines: Machines, primary: Server, processes: Sequence[Running]) -> None:
+    """Restore into a new database what `a2b backup` wrote of the one before, which is gone."""
+    file, count = str(machines.site.folder / "backup.gz"), "SELECT count(*) FROM cards"
+    machines.run("backup", file)
+    before = primary.ask(count, "registry")
+    for process in processes:
+        process.stop()
+    run(*of_database("psql", primary, "-q", "-1", "-c", "DROP SCHEMA public CASCADE; CREATE SCHEMA public"))
+    machines.run("restore", file)
+    assert primary.ask(count, "registry") == before > 0
+    assert primary.ask("SELECT count(*) FROM events", "registry") == 0
 
 
 def put_back(machines: Machines, primary: Server, index: Running) -> None:
