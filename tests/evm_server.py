@@ -29,6 +29,8 @@ from Cryptodome.Hash import keccak
 from indexer.chains import ChainStore
 from indexer.chains.evm import EvmChain, create
 from indexer.chains.jsonrpc import RpcError
+from tests.ports import free_port
+from tests.waiting import stop
 
 CONTRACT = "0x" + "c0de" * 10
 TOPIC = "0x3be52a8baa7114adc7788f19c3d981d38e1f2fc3efb567608ff61d5b35eff7ce"
@@ -184,13 +186,15 @@ class EvmServer:
         app.router.add_post("/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True, ssl_context=self.tls).start()
+        await web.TCPSite(
+            self._runner, "127.0.0.1", self.port or free_port(), reuse_address=True, ssl_context=self.tls
+        ).start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
         """Cut all connections and listen no more."""
         if self._runner is not None:
-            await self._runner.cleanup()
+            await stop(self._runner)
             self._runner = None
 
     async def __aenter__(self) -> EvmServer:

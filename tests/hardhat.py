@@ -14,7 +14,7 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from tests.conftest import ROOT, missing
-from tests.litecoind import free_port
+from tests.ports import free_port
 
 FOLDER = ROOT / "tests" / "evm"
 LONG = 90.0

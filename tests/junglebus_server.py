@@ -29,6 +29,7 @@ from parsers.bitcoin.tx import Outpoint, Transaction
 from tests.chainkit import ChainKit
 from tests.chainkit_blocks import Block
 from tests.oracles import merkle
+from tests.waiting import stop
 
 SUBSCRIPTION = "9efa781363dcdd470fdd2664c9ad75ff"
 
@@ -149,7 +150,7 @@ class JungleBus:
         return self
 
     async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        await self._runner.cleanup()
+        await stop(self._runner)
 
     def _route(self, name: str, handler: Callable[[web.Request], Any]) -> Respond:
         async def respond(request: web.Request) -> web.StreamResponse:

@@ -6,7 +6,6 @@ import base64
 import json
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, seriali
 from parsers.bitcoin.tx import read as read_tx
 from tests.chainkit_scripts import Json, body_of, map_tape, pointer_script, tapscript
 from tests.conftest import missing
+from tests.ports import free_port
 from tests.taproot import commit, reveal
 
 LONG = 60.0
@@ -297,13 +297,6 @@ def node(tmp_path: Path) -> Iterator[Litecoind]:
     with Litecoind(tmp_path / "node") as node:
         node.fund()
         yield node
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def hash_of(raw: bytes) -> str:

@@ -29,6 +29,8 @@ from indexer.model import BlockRef
 from parsers.bitcoin import block, tx
 from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.fakes import MemoryChain
+from tests.ports import free_port
+from tests.waiting import stop
 
 NO_BLOCK, OUT_OF_RANGE = (-5, "Block not found"), (-8, "Block height out of range")
 NO_TX = (
@@ -73,14 +75,16 @@ class Node:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True, ssl_context=self.tls)
+        site = web.TCPSite(
+            self._runner, "127.0.0.1", self.port or free_port(), reuse_address=True, ssl_context=self.tls
+        )
         await site.start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
         """Cut all connections and listen no more."""
         if self._runner is not None:
-            await self._runner.cleanup()
+            await stop(self._runner)
             self._runner = None
 
     async def __aenter__(self) -> Node:

@@ -17,6 +17,7 @@ from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from indexer.rates.feed_urls import RateFeed, rate_feeds
+from tests.waiting import stop
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -46,7 +47,7 @@ class RateServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release.set()
-        await self._runner.cleanup()
+        await stop(self._runner)
 
     def feed(self, base: str, path: str, key: str = "") -> RateFeed:
         """The feed at a path."""

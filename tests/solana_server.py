@@ -40,6 +40,7 @@ from indexer.chains import ChainStore, create
 from indexer.chains.solana.chain import SolanaChain
 from parsers.pointers.pointer import SOLANA_MARK
 from tests.chainkit import agent
+from tests.waiting import stop
 
 Respond = Callable[[web.Request], Awaitable[web.StreamResponse]]
 NEVER = 2**64 - 1
@@ -159,7 +160,7 @@ class SolanaServer:
         return self
 
     async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        await self._runner.cleanup()
+        await stop(self._runner)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         call = await request.json()

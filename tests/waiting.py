@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from aiohttp import ClientSession
+from aiohttp.web import AppRunner
 
 PATIENCE = 120.0
 """Seconds: what the slowest machine under the heaviest load may take for anything that is waited for."""
@@ -20,6 +21,16 @@ async def until(what: Callable[[], T]) -> T:
         while not (result := what()):  # noqa: ASYNC110 - what is waited for tells nobody
             await asyncio.sleep(0.01)
     return result
+
+
+async def stop(runner: AppRunner) -> None:
+    """Listen no more, and cut all connections: also those that were accepted and are none yet, which would be served
+    on."""
+    for site in runner.sites:
+        await site.stop()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    await runner.cleanup()
 
 
 async def until_told(session: ClientSession, path: str, what: Callable[[Any], object]) -> Any:

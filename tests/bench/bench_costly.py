@@ -29,8 +29,8 @@ import aiohttp
 
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise
 from parsers.pointers.pointer import build
-from tests.bench.bench_http import _free_port
 from tests.chainkit_scripts import inscription
+from tests.ports import free_port
 from tests.running import Running
 
 ATTACKERS, RATE, ROUNDS = 10, 50.0, 4
@@ -159,7 +159,7 @@ def main() -> None:
         return
     with (
         tempfile.TemporaryDirectory() as folder,
-        Running("up", "--port", str(_free_port()), cwd=Path(folder), A2B_LIMITS="off") as up,
+        Running("up", "--port", str(free_port()), cwd=Path(folder), A2B_LIMITS="off") as up,
     ):
         up.until_ready()
         asyncio.run(measure(up.url, args.seconds, args.only))

@@ -51,6 +51,7 @@ from overlay.text.compact_json import encode
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import AgentCard, Kind
 from tests.bench.listings import listings, offers_of
+from tests.ports import free_port
 
 CONNECTIONS = 16
 WARM_UP = 4.0
@@ -268,13 +269,6 @@ async def _load(port: int, pid: int, requests: Iterator[str], seconds: float, *,
     )
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
     while process.poll() is None:
         with socket.socket() as probe:
@@ -299,7 +293,7 @@ def main() -> None:
     requests = list(islice(questions(documents(min(args.offers, 20_000))), 20_000))
     print(f"{'':<16}{'req/s CPU':>10}{'req/s':>10}{'p50 ms':>10}{'p99 ms':>10}{'kB':>10}")
     for name in ("bare", "canned", "limited", *args.engines):
-        port = _free_port()
+        port = free_port()
         command = [sys.executable, "-m", "tests.bench.bench_http", name, "--serve", str(port)]
         process = subprocess.Popen([*command, "--offers", str(args.offers)])
         try:

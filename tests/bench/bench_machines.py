@@ -27,7 +27,8 @@ from tests.bench.bench_up import OUTPUTS, mine
 from tests.bench.listings import listings
 from tests.chainkit import ChainKit, agent
 from tests.databases import Cluster, binary
-from tests.opensearch_server import Distribution, archive, free_port
+from tests.opensearch_server import Distribution, archive
+from tests.ports import free_port
 from tests.running import Running, a2b
 
 SERVERS, PATHS, TRIALS = (1, 2, 4), 2_000, 5

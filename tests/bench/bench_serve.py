@@ -38,12 +38,13 @@ from overlay.app.workers import Workers
 from overlay.engines import ENGINES
 from overlay.search.document import Document
 from tests.bench.bench_engines import size
-from tests.bench.bench_http import SHARED, _cpu, _free_port, questions
+from tests.bench.bench_http import SHARED, _cpu, questions
 from tests.bench.bench_up import OUTPUTS, mine
 from tests.bench.listings import listings, offers_of
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 CONNECTIONS, PATHS, WARM_UP, SETTLED = 16, 5_000, 4.0, 3.0
@@ -256,7 +257,7 @@ def measure(folder: Path, index: str, documents: list[Document], workers: Sequen
     paths, word = folder / "paths", folder / "word"
     word.write_text("/")
     for number in workers:
-        port, other = _free_port(), _free_port()
+        port, other = free_port(), free_port()
         serving = [sys.executable, "-m", "overlay", "serve", "--port", str(port), "--workers", str(number)]
         saying = [sys.executable, "-m", "tests.bench.bench_serve", "--hello", str(other), "--workers", str(number)]
         head = f"{number} worker{'s' * (number > 1)}:"

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from tests.bench.bench_http import SHARED, _free_port
+from tests.bench.bench_http import SHARED
 from tests.bench.bench_serve import Server, fill
 from tests.bench.listings import listings, offers_of
+from tests.ports import free_port
 
 WORDS, LIMIT, MOST = "file", 10, 1.5
 OFFERS, BLOCK = 2_000, 50
@@ -98,7 +99,7 @@ def measured(server: Server, rounds: int) -> dict[str, Cost]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=400)
-    rounds, port = parser.parse_args().rounds, _free_port()
+    rounds, port = parser.parse_args().rounds, free_port()
     documents = offers_of(listings(data=SHARED if SHARED.is_dir() else None), OFFERS)
     command = [sys.executable, "-m", "overlay", "serve", "--port", str(port), "--workers", "1"]
     with tempfile.TemporaryDirectory() as folder:

@@ -27,13 +27,14 @@ from urllib.request import urlopen
 
 from aiohttp import web
 
-from tests.bench.bench_http import SHARED, _free_port, questions
+from tests.bench.bench_http import SHARED, questions
 from tests.bench.bench_serve import CONNECTIONS, ROOT, WARM_UP, Server, fill, load
 from tests.bench.listings import listings, offers_of
 from tests.bench.relevance.__main__ import mine
 from tests.bench.relevance.lists import Entry, entries
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
+from tests.ports import free_port
 
 REQUESTS, POOL, SAMPLE, OFFERS = 20_000, 2_000, 400, 20_000
 """Requests of a list; different questions of `--zipf`; pages that the plain handler sends; offers without the data."""
@@ -156,7 +157,7 @@ def measure(folder: Path, checkouts: Sequence[Checkout], args: argparse.Namespac
     requests, coding, pages = paths(filled(folder), zipf=args.zipf), "gzip" if args.gzip else "", folder / "pages"
     listed = folder / "paths"
     listed.write_text("\n".join(requests))
-    ports = [_free_port() for _ in range(len(checkouts) + 1)]
+    ports = [free_port() for _ in range(len(checkouts) + 1)]
     servers = {one.name: one.serving(folder, port) for one, port in zip(checkouts, ports, strict=False)}
     try:
         for server in servers.values():

@@ -24,7 +24,8 @@ from overlay.engines.opensearch import term_counts, versions
 from overlay.engines.opensearch.mapping import LAYOUT
 from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import EPOCH, count, listing, matching_ids, put
-from tests.opensearch_server import Node, free_port
+from tests.opensearch_server import Node
+from tests.ports import free_port
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")

@@ -12,7 +12,8 @@ from urllib.request import urlopen
 from overlay.engines import BusyError, IndexPosition, UnavailableError
 from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import EPOCH, ask, count, listing, matching_ids, put
-from tests.opensearch_server import Distribution, Node, free_port
+from tests.opensearch_server import Distribution, Node
+from tests.ports import free_port
 
 LISTINGS = 40
 AFTER = 6

@@ -10,8 +10,8 @@ import pytest
 from parsers.bitcoin.tx import Outpoint
 from tests.bitcoind import Bitcoind, installed
 from tests.indexer.chains.test_node_litecoind import card
-from tests.litecoind import free_port
 from tests.oracles.registry import Registry, read_chain
+from tests.ports import free_port
 from tests.running import Running, a2b
 
 STEPS = 60

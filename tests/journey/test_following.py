@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import socket
 import time
 from contextlib import suppress
 from http.client import HTTPException, IncompleteRead
@@ -16,6 +15,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.chainkit import ChainKit, agent_without_host
+from tests.ports import free_port
 from tests.running import LONG, Running
 
 
@@ -77,9 +77,7 @@ def node(tmp_path: Path) -> Node:
 
 @pytest.fixture
 def port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
+    return str(free_port())
 
 
 def newest(running: Running) -> int:

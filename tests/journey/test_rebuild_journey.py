@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.journey.test_following import Node, folder
-from tests.litecoind import free_port
+from tests.ports import free_port
 from tests.running import Running, a2b, environment
 
 

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from aiohttp import ClientSession, web
 
+from tests.waiting import stop
+
 PAGE = b"<!doctype html><title>502</title><h1>Bad gateway</h1>"
 _DIGEST = re.compile(r"(?:0x)?[0-9a-f]{64}")
 _QUANTITY = re.compile(r"0x[0-9a-f]{1,16}")
@@ -139,7 +141,7 @@ class Proxy:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._runner.cleanup()
+        await stop(self._runner)
         await self._session.close()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:

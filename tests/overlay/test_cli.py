@@ -39,6 +39,7 @@ from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.text.safe_text import visible_in_json
 from tests.chainkit import ChainKit, agent
+from tests.ports import free_port
 from tests.running import LONG, SAMPLE, Running, a2b, environment
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \u202egnp.exe\u2066 [bold]x[/bold] :smile: \x9b2J tail"
@@ -805,10 +806,7 @@ def test_a_disk_that_takes_no_more_is_one_clear_sentence(tmp_path: Path) -> None
 
 
 def test_several_workers_share_one_port_and_end_together(tmp_path: Path, data: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    with Running("serve", "--workers", "3", "--port", port, cwd=tmp_path, A2B_DATA=str(data)) as running:
+    with Running("serve", "--workers", "3", "--port", str(free_port()), cwd=tmp_path, A2B_DATA=str(data)) as running:
         running.until_ready()
         children = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children").read_text().split()
         assert len(children) == 2

@@ -29,6 +29,7 @@ from tests.conftest import ROOT, missing
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import changed, status
 from tests.overlay.test_metrics import scrape
+from tests.ports import free_port
 from tests.running import LONG, Running
 
 DEPLOY = ROOT / "docs" / "deploy"
@@ -45,12 +46,6 @@ def program(name: str) -> str:
 def run(*command: str, cwd: Path) -> None:
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
 
 
 class Site:

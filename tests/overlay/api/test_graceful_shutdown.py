@@ -21,6 +21,7 @@ from overlay.app.http_app import create_app
 from overlay.app.workers import CLEAN_SECONDS
 from tests.overlay.calls import problem
 from tests.overlay.fakes import FakeEngine
+from tests.ports import free_port
 from tests.running import LONG, Running
 from tests.waiting import until
 
@@ -184,9 +185,7 @@ def whole(connection: socket.socket) -> bytes:
 
 
 def test_workers_finish_their_requests_when_the_first_of_them_is_stopped(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     answers = {"A2B_DATA": str(tmp_path / "data"), "A2B_LIMITS": "off"}
     with Running("serve", "--workers", "2", "--port", str(port), cwd=tmp_path, **answers) as running:
         running.until(lambda: running.get("/healthz"))

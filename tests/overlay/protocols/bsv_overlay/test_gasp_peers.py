@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -16,17 +15,11 @@ from parsers.bitcoin.tx import read
 from tests.fakes import MemoryChain
 from tests.minting import Mint, mempool_of
 from tests.overlay.protocols.bsv_overlay.overlay_clients import engine_server
+from tests.ports import free_port
 from tests.serving import get, new_app, serving
 from tests.waiting import PATIENCE, until_told
 
 TOPICS = {"X-Topics": "tm_agent_registry"}
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 class Pair:

@@ -4,13 +4,13 @@ sent when they were recorded."""
 from __future__ import annotations
 
 import json
-import socket
 from pathlib import Path
 
 from aiohttp import ClientSession
 
 from tests.minting import Mint
 from tests.overlay.protocols.bsv_overlay.overlay_clients import submitted, submitted_by_python
+from tests.ports import free_port
 from tests.serving import new_app, serving
 from tests.waiting import until_told
 
@@ -24,9 +24,7 @@ async def test_the_broadcaster_finds_this_host_and_every_form_of_beef_gets_the_s
     inscription, payment = mint.inscribed("Echo"), mint.payment(2)
     update = mint.inscribed("Echo", 1, mint.coin_of(inscription, 0), version="2")
     packages = mint.package(inscription), mint.package(inscription, update), mint.package(payment)
-    with socket.socket() as free:  # the server names its own address, which is chosen before it starts
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()  # the server names its own address
     url = f"http://localhost:{port}"
     async with serving(new_app(tmp_path, mint.chain, port=port, public_url=url, limits="off")) as session:
         fresh, moved, other = await submitted(url, *packages)
