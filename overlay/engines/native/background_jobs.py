@@ -33,8 +33,10 @@ class BackgroundJobs:
             while job is not None:
                 job()
                 job = self._following()
-        finally:
-            self.thread = None
+        except BaseException:
+            with self._lock:
+                self.thread = None
+            raise
 
     def _following(self) -> Job | None:
         with self._lock:
