@@ -19,7 +19,7 @@ from indexer.model import SCHEMA
 from indexer.store.checks import CheckKind
 from indexer.store.database import StoreError, reading_at_once, writing
 from indexer.store.full_scan import BODIES_AT_ONCE, ROWS_AT_ONCE
-from indexer.store.migrations import PREVIOUS, PREVIOUS_VERSION, values_of_new_columns
+from indexer.store.migrations import PREVIOUS, PREVIOUS_VERSION, RENAMED, values_of_new_columns
 from indexer.store.process_lock import writer_lock
 from indexer.store.schema import CHAIN, PROGRAM, checks, fill_rebuilt, meta, metadata
 
@@ -177,8 +177,10 @@ class _Restore:
 
     def _begin(self, value: Mapping[str, Any]) -> None:
         self._flush()
-        table = self._tables.pop(str(value["table"]), None)
-        new = values_of_new_columns(str(value["table"])) if self._schema == PREVIOUS else {}
+        name = str(value["table"])
+        name = RENAMED.get(name, name) if self._schema == PREVIOUS else name
+        table = self._tables.pop(name, None)
+        new = values_of_new_columns(name) if self._schema == PREVIOUS else {}
         columns = [] if table is None else [column.name for column in table.columns if column.name not in new]
         if table is None or value.get("columns") != columns:
             raise BackupError(f"the backup holds a table {value['table']!a} that this program's schema does not have")

@@ -110,7 +110,8 @@ def plan_migration(url: str) -> MigrationPlan:
         version = _version(connection)
         if version not in (SCHEMA, migrations.PREVIOUS):
             _check(connection, importing=False, replica=False)
-        missing = sorted(metadata.tables.keys() - migrations.stored_columns(connection).keys())
+        stored = {migrations.RENAMED.get(name, name) for name in migrations.stored_columns(connection)}
+        missing = sorted(metadata.tables.keys() - stored)
         copy = _planned_copy(engine) if version == migrations.PREVIOUS else None
     engine.dispose()
     return MigrationPlan(str(version), tuple(missing), copy)

@@ -22,7 +22,13 @@ from indexer.store.schema import (
 PREVIOUS, PREVIOUS_VERSION = "6", "0.2.0"
 """The only schema that is migrated, and of which backups are restored; the version of this program that has it."""
 
-SUPERSEDED = ("events_by_tx", "events_by_outpoint", "ratings_by_time")
+RENAMED = {"claim_documents": "signed_documents", "cursors": "outbox_positions", "evidence": "receipts"}
+"""The names of tables of that version, and those that they have now."""
+
+SUPERSEDED = (
+    "events_by_tx", "events_by_outpoint", "ratings_by_time", "evidence_by_counter_signer", "evidence_by_listing",
+    "evidence_by_paid", "evidence_by_payment", "evidence_by_time", "evidence_by_worker",
+)  # fmt: skip
 """Indexes of that version of which others do the work."""
 
 
@@ -30,6 +36,8 @@ def migrate(connection: Connection) -> None:
     """Migrate tables of schema `PREVIOUS`. State hashes are computed again, with those of pointers, and of EVM chains
     for blocks that were read twice: their lines are those of the newest block."""
     connection.exec_driver_sql("DROP TABLE IF EXISTS state_hashes")
+    for name in RENAMED.keys() & stored_columns(connection).keys():
+        connection.exec_driver_sql(f"ALTER TABLE {name} RENAME TO {RENAMED[name]}")
     tables = stored_columns(connection).keys()
     _read_twice(connection, tables)
     _add_columns(connection, tables)

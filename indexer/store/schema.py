@@ -228,7 +228,7 @@ outbox_runs = rebuilt_table("outbox_runs", *keys(first_seq=BigInteger), *require
 """The runs of the writer: a random mark, and the first sequence number that is its. Numbers before the first run belong
 to the epoch in `meta`. A copy of the database that was put back lacks the marks of later runs."""
 
-outbox_positions = rebuilt_table("cursors", *keys(name=String), *required(epoch=String, seq=BigInteger))
+outbox_positions = rebuilt_table("outbox_positions", *keys(name=String), *required(epoch=String, seq=BigInteger))
 
 pending = rebuilt_table(
     "pending",

@@ -151,21 +151,21 @@ class BlockPayment(NamedTuple):
     is_proved: bool
 
 
-submitted_documents = original_table("claim_documents", *columns_of(SubmittedDocument, {"sha256"}))
+signed_documents = original_table("signed_documents", *columns_of(SubmittedDocument, {"sha256"}))
 
 receipts = original_table(
-    "evidence",
+    "receipts",
     *columns_of(StoredReceipt, {"digest", "counter_signer"}, listing=BYTEWISE),
-    Index("evidence_by_listing", "listing", "digest", "counter_signer"),
-    Index("evidence_by_time", "listing", "received_at", "digest"),
-    Index("evidence_by_worker", "worker"),
-    Index("evidence_by_counter_signer", "counter_signer"),
-    Index("evidence_by_payment", "chain", "pay_height"),
+    Index("receipts_by_listing", "listing", "digest", "counter_signer"),
+    Index("receipts_by_time", "listing", "received_at", "digest"),
+    Index("receipts_by_worker", "worker"),
+    Index("receipts_by_counter_signer", "counter_signer"),
+    Index("receipts_by_payment", "chain", "pay_height"),
 )
 """One row for each receipt and each other key that signed it, "" for none."""
 
 Index(
-    "evidence_by_paid",
+    "receipts_by_paid",
     *(receipts.c.listing, receipts.c.is_proved, receipts.c.paid.desc(), receipts.c.received_at, receipts.c.digest),
 )
 
@@ -188,8 +188,8 @@ def _check_unpaid(connection: Connection, rows: Sequence[StoredReceipt]) -> None
     for listing, now in {row.listing: row.received_at for row in rows}.items():
         recent = (receipts.c.listing == listing, receipts.c.received_at > now - DAY_MS, receipts.c.payment == "")
         of_listing = select(receipts.c.document).where(*recent)
-        size = select(func.coalesce(func.sum(func.length(submitted_documents.c.body)), 0))
-        stored = connection.execute(size.where(submitted_documents.c.sha256.in_(of_listing))).scalar_one()
+        size = select(func.coalesce(func.sum(func.length(signed_documents.c.body)), 0))
+        stored = connection.execute(size.where(signed_documents.c.sha256.in_(of_listing))).scalar_one()
         if stored > MAX_UNPAID_BYTES:
             detail = f"{MAX_UNPAID_BYTES:,} bytes of documents without a payment are stored for {listing} in a day"
             raise DocumentError("too-many", detail)
@@ -208,7 +208,7 @@ class ReceiptQueries(Queries):
         with writing(self._engine, AdvisoryLock.RECEIPTS) as connection:
             changed = [row for row in rows if _add(connection, row)]
             if changed or not rows:
-                insert_new(connection, submitted_documents, [document._asdict() for document in documents])
+                insert_new(connection, signed_documents, [document._asdict() for document in documents])
             _check_unpaid(connection, [row for row in changed if not row.payment])
             touch(connection, {row.listing for row in changed})
             touch_edges(connection, edge_pairs(changed))
@@ -222,10 +222,8 @@ class ReceiptQueries(Queries):
             if stored is not None and (stored.listing != bind.listing or bind.document is None):
                 return stored
             if document is not None:
-                insert_new(connection, submitted_documents, [document._asdict()])
-                received = select(submitted_documents.c.received_at).where(
-                    submitted_documents.c.sha256 == document.sha256
-                )
+                insert_new(connection, signed_documents, [document._asdict()])
+                received = select(signed_documents.c.received_at).where(signed_documents.c.sha256 == document.sha256)
                 bind = bind._replace(received_at=connection.execute(received).scalar_one())
             if stored is not None and bind.received_at < stored.received_at:
                 return stored
@@ -249,7 +247,7 @@ class ReceiptQueries(Queries):
 
     def document(self, sha256: bytes) -> SubmittedDocument | None:
         """A document."""
-        row = self._first(select(submitted_documents).where(submitted_documents.c.sha256 == sha256))
+        row = self._first(select(signed_documents).where(signed_documents.c.sha256 == sha256))
         return SubmittedDocument(**row) if row else None
 
     def counted(self, listing: str) -> list[StoredReceipt]:
@@ -407,10 +405,10 @@ def forget_chain(connection: Connection, chain: str, ids: Collection[str]) -> No
         connection.execute(delete(trust_edges).where(trust_edges.c.worker.in_(workers), ~has_receipts))
     for some in batches(documents - {None}):
         is_used = (
-            select(column).where(column == submitted_documents.c.sha256).exists()
+            select(column).where(column == signed_documents.c.sha256).exists()
             for column in (receipts.c.document, receipts.c.proof, key_binds.c.document)
         )
-        unused = delete(submitted_documents).where(submitted_documents.c.sha256.in_(some), ~or_(*is_used))
+        unused = delete(signed_documents).where(signed_documents.c.sha256.in_(some), ~or_(*is_used))
         connection.execute(unused)
 
 

@@ -126,14 +126,13 @@ def test_a_forgotten_chain_was_never_followed(store: Store, writer: Writer, neve
             "blocks",
             "cards",
             "checks",
-            "claim_documents",
             "events",
-            "evidence",
             "fetches",
             "followers",
             "headers",
         ),
-        *("locators", "meta", "motebit_hosts", "pending", "pending_cards", "ratings", "sightings", "state_lines"),
+        *("locators", "meta", "motebit_hosts", "pending", "pending_cards", "ratings", "receipts", "sightings"),
+        *("signed_documents", "state_lines"),
     }
     gone = forget_chain(writer, "demo", [rating.forget_chain])
     assert gone == (3, 3, 1)

@@ -132,7 +132,7 @@ def test_a_receipt_has_few_records_however_many_keys_sign_it_and_those_that_work
 
 
 @pytest.mark.parametrize(
-    ("statement", "index"), [(tables.paid_receipts, "evidence_by_paid"), (tables.signed_receipts, "evidence_by_time")]
+    ("statement", "index"), [(tables.paid_receipts, "receipts_by_paid"), (tables.signed_receipts, "receipts_by_time")]
 )
 def test_receipts_that_count_are_read_by_an_index_in_its_order(statement: Any, index: str, tmp_path: Any) -> None:
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
@@ -141,7 +141,7 @@ def test_receipts_that_count_are_read_by_an_index_in_its_order(statement: Any, i
         plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")]
     engine.dispose()
     assert index in plan[0]
-    assert plan[0].startswith("SEARCH evidence USING")
+    assert plan[0].startswith("SEARCH receipts USING")
     assert not [step for step in plan if "TEMP B-TREE" in step or step.startswith("SCAN")], plan
 
 
