@@ -190,3 +190,12 @@ SERVERS = ("opensearch", "postgresql")
 def is_quick(file: str, name: str) -> bool:
     """Whether a test, by its file below `tests/` and its name with parameters, belongs to the quick lane."""
     return not file.startswith(SLOW_FOLDERS) and file not in SLOW_FILES and not any(word in name for word in SERVERS)
+
+
+ON_OPENSEARCH = (
+    "tests/contracts/",
+    "tests/journey/test_pointer_journey.py",
+    "tests/overlay/engines/test_serving_on_opensearch.py",
+    "tests/overlay/web/test_search_page_of_engines.py",
+)
+"""Beginnings of the paths of tests that need a server of OpenSearch."""

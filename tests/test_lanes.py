@@ -24,3 +24,12 @@ def test_tests_that_start_a_server_are_not_quick() -> None:
     assert not lanes.is_quick("contracts/test_chains.py", "test_a_page[opensearch]")
     assert not lanes.is_quick("journey/test_journey.py", "test_a_page")
     assert lanes.is_quick("test_names.py", "test_a_class_name_means_one_thing")
+
+
+def test_the_files_that_need_a_server_of_opensearch_are_listed() -> None:
+    words = ("opensearch_url", "opensearch_programs", "opensearch: Node", "tests.opensearch_server import index")
+    for path in TESTS.rglob("test_*.py"):
+        name = path.relative_to(ROOT).as_posix()
+        if name != "tests/test_lanes.py" and any(word in path.read_text() for word in words):
+            assert name.startswith(lanes.ON_OPENSEARCH), name
+    assert not [name for name in lanes.ON_OPENSEARCH if not (ROOT / name).exists()]
