@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from indexer.chains import SCHEMES, Chain, PartialBlock
-from indexer.errors import SourceError
+from indexer.errors import SourceError, SourceUnavailableError
 from indexer.model import BlockRef
 from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.chainkit import Block, ChainKit, agent
@@ -48,12 +48,14 @@ async def chain(plug: Plug) -> AsyncIterator[Chain]:
 
 
 async def reached(chain: Chain, block: Block) -> BlockRef:
-    """The tip, once it is this block: what was written is seen by the next looks."""
+    """The tip, once it is this block: what was written is seen by the next looks. A source that reorganises just then
+    may have no answer, and is asked again."""
     async with asyncio.timeout(60):
         while True:
-            tip = await chain.tip()
-            if tip is not None and tip.hash == block.hash:
-                return tip
+            with suppress(SourceUnavailableError):
+                tip = await chain.tip()
+                if tip is not None and tip.hash == block.hash:
+                    return tip
             await asyncio.sleep(0.01)
 
 
