@@ -1,4 +1,4 @@
-"""What `parsers.jit` has Numba do, imported when the first kernel runs."""
+"""The calls of Numba that `parsers.jit` makes, imported when the first kernel runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another overlay answers about its anchors (BRC-136): strangers' JSON, into records.
+"""Answers of another overlay about its anchors (BRC-136): strangers' JSON, into records.
 
 Hashes are hex in display order there, and internal byte order here. Functions raise ParseError naming what is wrong.
 """
@@ -129,7 +129,7 @@ def merkle_path(answer: Any) -> bytes:
 
 
 def transactions(answer: Any, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Those of these transactions that are delivered, by txid: bytes that hash to it."""
+    """The delivered raw transactions by txid, to which their bytes hash."""
     requested, raws = set(txids), {}
     for entry in _list(answer, "transactions", len(requested)):
         txid, raw = _hash(entry, "txid"), _bytes(entry, "rawTx")

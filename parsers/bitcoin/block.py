@@ -79,8 +79,9 @@ def prepare() -> None:
 
 
 class BlockScan(NamedTuple):
-    """What one walk over a block's bytes yields: the transactions worth parsing, the byte offsets of all n transactions
-    and of the end of the last one (n + 1), and, on chains with segwit, those of their witnesses (n; 0 without one)."""
+    """The result of one walk over a block's bytes: the transactions worth parsing, the byte offsets of all n
+    transactions and of the end of the last one (n + 1), and, on chains with segwit, those of their witnesses (n; 0
+    without one)."""
 
     candidates: TxCandidates
     offsets: npt.NDArray[np.int64]

@@ -42,7 +42,7 @@ def is_a2b(base: int, pos: int, stop: int) -> bool:
 
 @compiled
 def is_app(base: int, pos: int, start: int, stop: int) -> bool:
-    """Whether the hyphen at `pos` is the one of `bsv-mcp`."""
+    """Whether the bytes around the hyphen at `pos` are `bsv-mcp`."""
     if pos - 3 < start or stop - pos < 4:
         return False
     return load32(base + pos - 3) == 0x2D767362 and load32(base + pos) == 0x70636D2D
@@ -86,7 +86,7 @@ def pushed(base: int, pos: int, start: int) -> int:
 
 @compiled
 def opens_envelope(base: int, pos: int, start: int, stop: int) -> bool:
-    """Whether OP_IF and a push opcode for three bytes end with the byte at `pos`, and `ord` follows."""
+    """Whether an opcode OP_IF and a push opcode for three bytes end with the byte at `pos`, and `ord` follows."""
     if stop - pos < 4 or load16(base + pos + 1) != 0x726F or load8(base + pos + 3) != 0x64:
         return False
     last = load8(base + pos)

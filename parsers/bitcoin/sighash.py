@@ -1,5 +1,5 @@
-"""What the signature of an input signs: the digest of BIP 143 with SIGHASH_FORKID (BSV, BCH) and the original one (LTC,
-DOGE, BTC before segwit), and whether the unlocking script of a P2PKH output is valid.
+"""The digest that the signature of an input signs: that of BIP 143 with SIGHASH_FORKID (BSV, BCH) and the original one
+(LTC, DOGE, BTC before segwit), and whether the unlocking script of a P2PKH output is valid.
 
 Signatures in scripts are DER with one byte for the hash type. Digests are 32 bytes, as they are signed.
 """
@@ -29,8 +29,8 @@ whole transaction. One of 100 kB, the most that nodes relay, has at most 680 sig
 
 
 class SharedHashes:
-    """What the BIP 143 digests of all inputs of a transaction share, each hashed once: without it, the time is that of
-    bytes times inputs (25 MB with 2,000 inputs: 97 s)."""
+    """Hashes that the BIP 143 digests of all inputs of a transaction share, each computed once: without this, the time
+    is that of bytes times inputs (25 MB with 2,000 inputs: 97 s)."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 COMPACT_BYTES = 65
 _REFUSED = (ValueError, RuntimeError)
-"""What wallycore raises for arguments of the wrong length, and for those that libsecp256k1 refuses."""
+"""Errors of wallycore for arguments of the wrong length, and for those that libsecp256k1 refuses."""
 
 _MAGIC = b"\x18Bitcoin Signed Message:\n"
 

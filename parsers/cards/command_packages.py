@@ -63,7 +63,7 @@ _OTHER_PACKAGE = frozenset(("-p", "--package", "--from", "--spec", "-c", "--call
 _SHELLS = {"cmd": ("/c",), "sh": ("-c", "-lc"), "bash": ("-c", "-lc"), "zsh": ("-c", "-lc")}
 _SYNTAX = re.compile(r"""["'`$&|;<>(){}*?!~#\n\\]""")
 _SYNTAX_OF_CMD = re.compile(r"""["&|<>^%\n]""")
-"""What a shell does not take as written."""
+"""Characters that a shell does not take as written."""
 
 _ABSOLUTE = re.compile(r"/|~[\\/]|\\\\|[A-Za-z]:[\\/]|%\w+%[\\/]|\$\{?(?:env:)?\w+\}?[\\/]")
 MOST_WRAPPED = 4

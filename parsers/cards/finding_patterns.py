@@ -1,4 +1,5 @@
-"""What a card is searched for before use, as data: patterns of texts, commands and arguments, and well-known packages.
+"""Patterns that a card is searched for before use, as data: of texts, commands and arguments, and well-known
+packages.
 
 How severe each code is stands in `parsers.reasons`. Every pattern is linear in its text.
 """
@@ -110,7 +111,7 @@ SHELL_CHARACTERS = re.compile(r"[;|&`<>()]|\$\(")
 PLACEHOLDERS = re.compile(
     r"\$\{[^}]{0,200}\}|\{\{?[^{}]{0,200}\}?\}|<[\w .:/-]{1,80}>|%\w{1,60}%|[a-z]+://\S+", re.IGNORECASE
 )
-"""What clients replace, and URLs: not what a shell would take otherwise than as written."""
+"""Placeholders that clients replace, and URLs: a shell would take them as written."""
 
 KNOWN_PACKAGES = {
     "npm": (

@@ -1,4 +1,5 @@
-"""What in a card is dangerous to use, or to publish: secrets, hidden texts, orders to models, and what a command does.
+"""Parts of a card that are dangerous to use, or to publish: secrets, hidden texts, orders to models, and harmful
+commands.
 
 Each finding is a warning with a severity (`parsers.reasons`). The patterns are in `finding_patterns`; nothing is run,
 fetched or looked up. A pattern proves nothing: it says what to look at.

@@ -71,8 +71,8 @@ def _own_share(shared: tuple[Offer, ...], tools: frozenset[str]) -> tuple[Offer,
 
 
 def other_form(value: Json) -> str:
-    """What an object without `mcpServers` is instead of a config, in words; "" where that is not known, and for what
-    has a member of an agent card."""
+    """A description of an object without `mcpServers`, in words; "" where its form is not recognised, and where it has
+    a member of an agent card."""
     if not _OF_AN_AGENT.isdisjoint(value):
         return ""
     if named := next((words for member, words in _OTHER_FORMS.items() if value.get(member) is not None), ""):

@@ -30,7 +30,7 @@ class PricedOffer(Protocol):
 
 
 class HasOffers(Protocol):
-    """What has skills and offers: an AgentCard, a Server, a Document."""
+    """An object with skills and offers: an AgentCard, a Server, a Document."""
 
     @property
     def skills(self) -> tuple[Skill, ...]:

@@ -68,7 +68,7 @@ _NO_PASSWORD = re.compile(
 """Placeholders for passwords, which people make of words: `my-password1` is one, `hunter2secret` is not."""
 _NO_KEY = re.compile(r"your|example|placeholder|x{4}|here\b", re.IGNORECASE)
 _MACHINE_MADE = re.compile(r"[0-9]|[a-z][A-Z][a-z][A-Z]")
-"""What the texts of machines have and words do not: digits, or letters of alternating case."""
+"""Features of the texts of machines that words do not have: digits, or letters of alternating case."""
 MAX_RANDOM = 4_096
 _TOKEN = re.compile(r"[A-Za-z0-9+/=_.~:-]{16,}")
 _PASSWORD = re.compile(r"[!-~]{8,200}")

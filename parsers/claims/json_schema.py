@@ -183,7 +183,8 @@ def first_error(schema: Any, instance: Any) -> str | None:
 
 
 def own_schema_error(schema: Any, instance: Any) -> str | None:
-    """The same by a schema of this program, which is not checked. Raises DocumentError: schema-too-costly."""
+    """The first error of an instance by a schema of this program, which is not checked. Raises DocumentError:
+    schema-too-costly."""
     with step_budget():
         return _first_error(schema, instance)
 

@@ -118,7 +118,7 @@ def verify(value: Any, terms: PaymentTerms) -> Payment:
 
 
 def read_payment(value: Any, terms: PaymentTerms) -> Payment:
-    """What a claim pays, whether it is enough or not, and claimed before or not. Raises PaymentRefusedError."""
+    """The payment that a claim names, enough or not, and claimed before or not. Raises PaymentRefusedError."""
     claim = read_claim(value)
     offer = _offer(claim, terms)
     check_currency(offer, claim.currency)

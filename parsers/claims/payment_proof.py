@@ -58,7 +58,7 @@ class ProvedPayment(NamedTuple):
 
 
 class PaidOffer(NamedTuple):
-    """What was paid to the address of an offer, and its price; in satoshis."""
+    """The amount paid to the address of an offer, and its price; in satoshis."""
 
     paid: int
     price: int

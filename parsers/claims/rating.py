@@ -100,8 +100,8 @@ class RatedListing:
 
 
 class BasisEntry(NamedTuple):
-    """What one record counts for: its rung, its weight in millionths before the limits of its counterparty and rung,
-    and why it does not count, or not higher: not-bound, previous-owner, claimed, own-key, denied, payment-reused."""
+    """The weight of one record: its rung, its weight in millionths before the limits of its counterparty and rung, and
+    why it does not count, or not higher: not-bound, previous-owner, claimed, own-key, denied, payment-reused."""
 
     digest: str
     rung: int
@@ -178,7 +178,7 @@ def lower_bound(completed: int, total: int) -> int:
 
 
 def decayed(weight: int, age: int) -> int:
-    """What a weight is after some milliseconds; a record dated ahead is fresh."""
+    """A weight after some milliseconds; a record dated ahead is fresh."""
     halvings, rest = divmod(max(age, 0), HALF_LIFE_MS)
     return (weight * (2 * HALF_LIFE_MS - rest) // (2 * HALF_LIFE_MS)) >> min(halvings, 64)
 
@@ -245,7 +245,7 @@ def _rung(record: ReceiptRecord, listing: RatedListing) -> int:
 
 
 def _entry(record: ReceiptRecord, listing: RatedListing, now: int, is_reused: bool) -> BasisEntry:
-    """What a record counts for. A payment that two receipts name proves no completed one."""
+    """The basis entry of a record. A payment that two receipts name proves no completed one."""
     fault, rung = _fault(record, listing), _rung(record, listing)
     if fault:
         return BasisEntry(record.digest, rung, record.outcome, 0, fault)

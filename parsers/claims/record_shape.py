@@ -70,7 +70,7 @@ class RecordShape(NamedTuple):
         return [name for name in self.required if name not in value] if isinstance(value, dict) else []
 
     def fault(self, value: Any) -> str | None:
-        """What is wrong with a value, None where nothing is."""
+        """The first fault of a value, None where it has none."""
         if not isinstance(value, dict):
             return f"{self.noun} is not a JSON object"
         missing = self.missing(value)

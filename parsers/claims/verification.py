@@ -53,7 +53,7 @@ class VerifyRequestError(ValueError):
 
 
 class VerifyRequest(NamedTuple):
-    """What a document is verified against. `now` is in nanoseconds since 1970."""
+    """The inputs against which a document is verified. `now` is in nanoseconds since 1970."""
 
     document: Any
     keys: Any
@@ -75,7 +75,7 @@ class VerifyRequest(NamedTuple):
 
     @property
     def seen(self) -> frozenset[str]:
-        """What was used before. Raises VerifyRequestError."""
+        """The texts that were used before. Raises VerifyRequestError."""
         return frozenset(self.member("seen", _FEW_TEXTS, ()))
 
 

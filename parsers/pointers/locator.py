@@ -57,7 +57,7 @@ def locate(uri: str) -> Locator | Reason:
 
 
 def has_dot_segments(path: str) -> bool:
-    """Whether any parser may take a segment of a URI path (without its query) for `.` or `..` (RFC 3986 §5.2.4): also
+    """Whether a segment of a URI path (without its query) is `.` or `..` for any parser (RFC 3986 §5.2.4): also
     percent-encoded, once or repeatedly, and with a backslash as separator."""
     path = path.partition("?")[0]
     while (decoded := unquote(path)) != path:

@@ -115,7 +115,7 @@ class TokenContext:
 
 @dataclass(frozen=True, slots=True)
 class Authorized:
-    """What a token allows: the most that its root and every attenuation leave."""
+    """The permissions of a token: the most that its root and every attenuation leave."""
 
     capabilities: Sequence[Mapping[str, str]]
     budget: float
@@ -125,7 +125,8 @@ class Authorized:
     steps: GlobBudget = field(default_factory=GlobBudget, compare=False)
 
     def narrowed(self, by: Mapping[str, Any]) -> Authorized:
-        """What is left after an attenuation. Raises TokenDeniedError for one that adds something."""
+        """The permissions that are left after an attenuation. Raises TokenDeniedError for an attenuation that adds
+        something."""
         if by["attenuator"] != self.delegatee:
             raise TokenDeniedError("attenuation_violation", "Attenuator mismatch")
         capabilities = by.get("allowedCapabilities", self.capabilities)
@@ -213,7 +214,7 @@ def serialize_dct(token: Token) -> dict[str, str]:
 
 
 def scopes(token: Token) -> list[Authorized]:
-    """What each block of a token leaves. Raises TokenDeniedError for an attenuation that adds something."""
+    """The permissions after each block of a token. Raises TokenDeniedError for an attenuation that adds something."""
     members = ("capabilities", "maxBudgetMicrocents", "expiresAt", "maxChainDepth", "delegatee")
     left = [Authorized(*(token["authority"][name] for name in members))]
     for attenuation in token["attenuations"]:
@@ -223,7 +224,7 @@ def scopes(token: Token) -> list[Authorized]:
 
 
 def authorize(serialized: Any, context: TokenContext) -> dict[str, Any]:
-    """What a token allows (§10.1: AuthorizedScope). Raises TokenDeniedError."""
+    """The permissions of a token (§10.1: AuthorizedScope). Raises TokenDeniedError."""
     return authorize_token(read_dct(serialized), context)
 
 

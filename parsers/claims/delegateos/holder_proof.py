@@ -31,8 +31,8 @@ _NANOSECONDS = 10**9
 
 
 class HolderProof(NamedTuple):
-    """What a proof leaves to be checked: that the body has this SHA-256 (hex), and that the nonce is new. `expires_at`
-    (seconds since 1970) is when the proof is no longer accepted."""
+    """The checks that a verified proof leaves to its caller: that the body has this SHA-256 (hex), and that the nonce
+    is new. `expires_at` (seconds since 1970) is when the proof is no longer accepted."""
 
     body_sha256: str
     nonce: str

@@ -84,8 +84,8 @@ REVOCATION_SHAPE = RecordShape(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelegationRules:
-    """What delegations are verified against: keys by identity, and the time (milliseconds since 1970); without one,
-    as history, in which tokens may have expired. `seen`: signatures of tokens that were used before."""
+    """The inputs against which delegations are verified: keys by identity, and the time (milliseconds since 1970);
+    without a time, as history, in which tokens may have expired. `seen`: signatures of tokens that were used before."""
 
     keys: KeyRing
     now: float | None = None

@@ -25,7 +25,7 @@ MAX_HOPS = 10
 
 
 class PathWeight(NamedTuple):
-    """What a path is worth: `trust` and `reliability` from 0 to 1, `cost` in units of price, `latency` in ms."""
+    """The value of a path: `trust` and `reliability` from 0 to 1, `cost` in units of price, `latency` in ms."""
 
     trust: float
     cost: float

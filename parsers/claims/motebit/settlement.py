@@ -22,7 +22,7 @@ MAX_PRICE = 21 * 10**14
 
 
 def lock_of(price: int) -> int:
-    """What a task of this price locks, rounded down."""
+    """The amount that a task of this price locks, rounded down."""
     return price * LOCK_TENTHS // 10
 
 
@@ -96,12 +96,12 @@ class Hop(NamedTuple):
 
     @property
     def payout(self) -> int:
-        """What the worker gets: nothing for a failed or denied task."""
+        """The amount for the worker: nothing for a failed or denied task."""
         return 0 if self.task is None or not self.is_completed else self.task.price - fee_of(self.task.price)
 
     @property
     def fee(self) -> int:
-        """What the relay gets."""
+        """The amount for the relay."""
         return 0 if self.task is None or not self.is_completed else fee_of(self.task.price)
 
     @property

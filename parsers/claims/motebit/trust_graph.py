@@ -73,7 +73,7 @@ class TrustEdge(NamedTuple):
 
     @property
     def trust(self) -> float:
-        """What the level is worth, from 0 to 1."""
+        """The value of the level, from 0 to 1."""
         return SCORES[self.level]
 
     @property

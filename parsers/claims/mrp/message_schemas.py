@@ -101,7 +101,7 @@ PAYLOADS: dict[str, Schema] = {
     "STREAM_CHUNK": _record({"stream_id": _ID, "sequence": _COUNT, "final": {"type": "boolean"}, "chunk": _INPUT}),
 }
 LENIENT_PAYLOADS = ("DISCOVER", "OFFER", "NEGOTIATE", "EXECUTE", "EVIDENCE", "ERROR")
-"""Those that the lenient generation of the schemas has; of other messages the payload is any object."""
+"""Messages whose payload the lenient generation of the schemas describes; for others it is any object."""
 
 _SIGNATURE = _record({"alg": _TEXT, "key_id": _TEXT, "value": _TEXT})
 _AUTH = _record(

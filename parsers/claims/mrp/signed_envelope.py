@@ -35,8 +35,8 @@ _SKEW, _WINDOW = SKEW_MS * 1_000_000, WINDOW_MS * 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvelopeRules:
-    """What an envelope is verified against: keys by `key_id`, the time (nanoseconds since 1970), nonces and message ids
-    seen before, whether by the strict schemas, and whether it must be signed."""
+    """The inputs against which an envelope is verified: keys by `key_id`, the time (nanoseconds since 1970), nonces and
+    message ids seen before, whether by the strict schemas, and whether it must be signed."""
 
     keys: Mapping[str, bytes]
     now: int
