@@ -6,8 +6,8 @@ PROGRAM_ERRORS = (
     ArithmeticError, AssertionError, AttributeError, BufferError, ConnectionError, EOFError, LookupError,
     RuntimeError, TimeoutError, TypeError, ValueError,
 )  # fmt: skip
-"""What a stranger's answer may provoke where the program has a mistake; neither database nor disk nor memory raise
-it."""
+"""Errors that a stranger's answer may provoke where the program has a mistake; database, disk and memory raise
+others."""
 
 
 class SourceError(Exception):
@@ -32,7 +32,8 @@ class FailedBlockError(Exception):
 
 
 class StoppedError(SourceError):
-    """What a source has repeated for an hour and is not believed: an operator decides, or it says otherwise."""
+    """A contradiction that a source has repeated for an hour and that is not accepted: an operator decides, or the
+    source withdraws it."""
 
 
 class RefusedTransactionError(Exception):

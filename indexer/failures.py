@@ -1,4 +1,4 @@
-"""What fails though database, disk and memory work: a block holds its chain, and a listing, row or host is left out."""
+"""Failures while database, disk and memory work: a block holds its chain, and a listing, row or host is left out."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class LeftOut:
         return entry is not None and entry.next_at > self._clock()
 
     def due(self, work: str, most: int) -> list[str]:
-        """What is to be tried again now."""
+        """The ids of entries of a kind of work that are tried again now, `most` at most."""
         now = self._clock()
         with self._lock:
             due = [entry.id for (of, _), entry in self._entries.items() if of == work and entry.next_at <= now]

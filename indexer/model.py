@@ -31,8 +31,8 @@ SCHEMA = "7"
 """The version of the tables of a database."""
 
 LOGO_BYTES = 1_300
-"""What a stored thumbnail of a logo has at most: 20 of them fit with a page of results and all it loads into 100 kB.
-See `overlay.web.rendering`."""
+"""The largest size of a stored thumbnail of a logo, in bytes: 20 of them fit with a page of results and all it loads
+into 100 kB. See `overlay.web.rendering`."""
 
 PARTIAL = (
     "the source delivers a selection of transactions: whether any is missing cannot be known, so there is no state hash"
@@ -66,7 +66,7 @@ class BlockRef:
 
 
 class EventKind(StrEnum):
-    """What happened. The values are those in the database and the API."""
+    """The kinds of events. The values are those in the database and the API."""
 
     INSCRIBED = "inscribed"
     REINSCRIBED = "reinscribed"

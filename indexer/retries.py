@@ -21,7 +21,7 @@ class Backoff(NamedTuple):
         return min(self.first * self.factor ** min(max(failures - 1, 0), 256), self.longest)
 
     def pause_ms(self, failures: int) -> int:
-        """The same in whole milliseconds."""
+        """The pause in whole milliseconds."""
         return int(self.pause(failures) * 1_000)
 
     def pauses(self, number: int) -> tuple[float, ...]:

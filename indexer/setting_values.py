@@ -71,13 +71,13 @@ class ChainUrl(NamedTuple):
         return f"{self.name}={masked(self.url)}"
 
     def with_token(self, token: str) -> ChainUrl:
-        """The same chain; a JungleBus URL without a token gets this one, percent-encoded."""
+        """A copy of this URL in which a JungleBus URL without a token has this one, percent-encoded."""
         if not token or not self.url.startswith("junglebus:") or re.search(r"[?&]token=", self.url):
             return self
         return self._replace(url=f"{self.url}{'&' if '?' in self.url else '?'}token={quote(token, safe='')}")
 
     def starting(self, height: str | None) -> ChainUrl:
-        """The same chain, read from that height on, whatever height its URL has; unchanged for None."""
+        """A copy of this URL, read from a height on, whatever height the URL has; unchanged for None."""
         if height is None:
             return self
         location, _, query = self.url.partition("?")
@@ -180,7 +180,7 @@ def base_urls(name: str, text: str) -> tuple[str, ...]:
 
 
 def switch(name: str, text: str) -> bool:
-    """Whether `on`."""
+    """Whether a setting is `on`."""
     if text not in ("on", "off"):
         raise SettingsError(f"{name} is {text[:60]!a}: write on or off")
     return text == "on"

@@ -61,7 +61,7 @@ class Settings:
     search: str = _setting()
     """The search index: native:PATH, whoosh:PATH or opensearch:https://USER:PASSWORD@HOST:9200/NAME."""
     chains: tuple[ChainUrl, ...] = _setting(read.chain_urls)
-    """What to follow: name=URL, several separated by spaces; a name repeated has several sources."""
+    """The chains to follow: name=URL, several separated by spaces; a name repeated has several sources."""
     from_height: str = _setting()
     """Where reading starts in a new database: a height, or NAME=HEIGHT...; later: no state hash."""
     host: str = _setting(default="127.0.0.1")

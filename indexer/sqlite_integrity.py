@@ -47,7 +47,7 @@ def is_damage(error: BaseException) -> bool:
 
 
 def advice(file: str, detail: str) -> str:
-    """What an operator must do about a damaged database."""
+    """Advice to the operator of a damaged database."""
     name = Path(file).name
     return (
         f"the database {name} is damaged ({detail}), and nothing is answered from it: stop the program, move {name} "
@@ -124,7 +124,7 @@ class Guard:
         self._damage = ""
 
     def damage(self) -> str:
-        """What to do about the damage that the last check found, "" where it found none."""
+        """Advice about the damage that the last check detected, "" where it detected none."""
         now = time.monotonic()
         if now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now

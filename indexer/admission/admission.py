@@ -107,7 +107,7 @@ class Admissions:
         return False
 
     def unknown(self, txids: Collection[bytes]) -> set[bytes]:
-        """Those of these transactions (internal byte order) that have no event in a block and were not submitted."""
+        """The txids (internal byte order) that have no event in a block and were not submitted, of those passed in."""
         stored = set[bytes]()
         for chain in self._chains():
             stored |= self._store.history.in_blocks(chain, txids) | self.submissions.stored(chain, txids)
@@ -221,7 +221,7 @@ class _Reading:
         return member.path is None or self._beef.paths[member.path].height > self._height
 
     def spends(self) -> list[Outpoint]:
-        """What these transactions spend."""
+        """The outpoints that the transactions spend."""
         return [spent.prevout for tx in self._transactions for spent in tx.inputs]
 
     @cached_property
@@ -229,7 +229,7 @@ class _Reading:
         return [member.tx for member in self._members if member.tx is not None]
 
     def admission(self) -> Admission:
-        """What becomes of the subject; nothing where a block that is indexed already holds it without an event."""
+        """The admission of the subject; empty where a block that is indexed already holds it without an event."""
         subject = self._beef.newest
         if subject.tx is None or subject not in self._members:
             return Admission(subject.txid, (), ())
@@ -282,7 +282,7 @@ class _Reading:
 
 
 def admission_of(tx: Transaction, events: Iterable[Event]) -> Admission:
-    """What the events of a transaction amount to."""
+    """The outputs and inputs that the events of a transaction admit and retain."""
     about = [event for event in events if event.state is not None]
     outputs = {
         event.state.outpoint.vout

@@ -68,7 +68,7 @@ def _check_others(inputs: Sequence[UnprovenInput]) -> None:
 
 
 def _answer(question: bytes) -> str:
-    """What the interpreter prints; nothing where it ends before its answer."""
+    """The text that the interpreter prints; empty where it ends before its answer."""
     program = [sys.executable, "-I", script_interpreter.__file__]
     try:
         child = subprocess.run(program, input=question, capture_output=True, timeout=SECONDS, env={}, check=False)  # noqa: S603

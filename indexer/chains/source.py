@@ -103,7 +103,7 @@ txids to fetch next. Called with an empty mapping, it returns the txids to start
 
 
 class ChainStore(HeaderStore, Protocol):
-    """What sources keep in the database besides headers."""
+    """The data that sources store in the database besides headers."""
 
     def load_extra_transactions(self, chain: str) -> Iterator[tuple[int, bytes, bytes]]:
         """Height, raw transaction and merkle path (BUMP, BRC-74) of each transaction kept by
@@ -180,7 +180,7 @@ class Chain(ABC):
 
     @property
     def warning(self) -> str:
-        """What works less well than it could with another configuration, empty if nothing does."""
+        """A description of what works less well than it could with another configuration; empty if nothing does."""
         return ""
 
     @property
@@ -195,7 +195,7 @@ class Chain(ABC):
 
     @property
     def clients(self) -> Sequence[HttpClient]:
-        """What sends its requests; empty for one without HTTP."""
+        """The clients that send its requests; empty for a source without HTTP."""
         return ()
 
     @property
@@ -295,8 +295,8 @@ class Chain(ABC):
         return {}
 
     async def unspent(self, outpoints: Collection[Outpoint]) -> set[Outpoint] | None:  # noqa: ARG002
-        """Those of these outputs that are in a block and that no block has spent, None where the source does not know.
-        A mempool has no effect. Raises SourceError."""
+        """The outputs, of those passed in, that are in a block and that no block has spent; None where the source
+        cannot tell. A mempool has no effect. Raises SourceError."""
         return None
 
     async def send(self, raw: bytes) -> None:  # noqa: ARG002

@@ -138,7 +138,7 @@ class Diagnoser:
         return {**stored, "records": [*stored["records"], *others]}
 
     def _ignored(self, stored: dict[str, Any], transaction: Transaction | None = None) -> list[Event]:
-        """What law 7 leaves out of a transaction that has stored events, as far as its bytes are known."""
+        """The records that law 7 leaves out of a transaction with stored events, as far as its bytes are available."""
         network = self._networks.get(stored["source"])
         limit = MOST_RECORDS - len(stored["records"])
         transaction = transaction or (self._stored_transaction(stored, network) if network else None)
@@ -328,7 +328,7 @@ def _first_outputs(transaction: Transaction) -> tuple[Transaction, int]:
 
 
 def _counted(diagnosis: dict[str, Any], count: int) -> dict[str, Any]:
-    """The same, with a step on how many of `count` records are left out, where any are."""
+    """A diagnosis, with a step that counts how many of `count` records are left out, where any are."""
     left_out = count - len(diagnosis["records"])
     if left_out <= 0:
         return diagnosis

@@ -63,7 +63,7 @@ class Budget:
         self._pause = max(self._pause, until)
 
     def idle(self, now: float) -> bool:
-        """Whether this is as good as a new one."""
+        """Whether the budget equals a new one."""
         return self._full_at <= now and self._pause <= now and self.failures == 0 and self.stretch == 1
 
 

@@ -38,7 +38,8 @@ class CardState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PriorResponse:
-    """What a URL served before: the SHA-256 (32 bytes) of its body, and what makes the next fetch conditional."""
+    """The response that a URL served before: the SHA-256 (32 bytes) of its body, and the validators for a conditional
+    fetch."""
 
     digest: bytes
     validators: Validators
@@ -63,7 +64,7 @@ class CardRequest:
         return digest in self.digests or (bool(self.digests) and await self.more(digest))
 
     def settled(self, digest: bytes | None) -> bool:
-        """Whether this SHA-256 is the best possible result."""
+        """Whether a card with this SHA-256 is the best possible result."""
         return digest == self.digests[0] if self.digests else True
 
 

@@ -40,8 +40,8 @@ _UNKNOWN = TROUBLE | {"fetch-protocol", "fetch-framing", "fetch-fault"}
 
 @dataclass(frozen=True, slots=True)
 class HostNames:
-    """What a host names. `served` are the SHA-256 of the cards that it serves, `named` the ids that these name,
-    `in_dns` those that its TXT records name; the refusals are why cards or records could not be fetched."""
+    """The ids and cards that a host names. `served` are the SHA-256 of the cards that it serves, `named` the ids in
+    these cards, `in_dns` the ids in its TXT records; the refusals say why cards or records could not be fetched."""
 
     served: frozenset[bytes] = frozenset()
     named: frozenset[str] = frozenset()

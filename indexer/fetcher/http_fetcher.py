@@ -69,8 +69,7 @@ class HttpAnswer:
 
 
 class PostAnswer(NamedTuple):
-    """What a URL answered to what was sent there; `retry_after` in seconds, None without one; headers by lower-case
-    name."""
+    """The answer of a URL to a POST; `retry_after` in seconds, None without one; headers by lower-case name."""
 
     status: int
     body: bytes
@@ -253,7 +252,7 @@ class Visit:
             raise FetchError("fetch-protocol", shown(str(error)) or "the connection broke") from None
 
     async def _send_to_port(self, request: httpcore.Request) -> httpcore.Response:
-        """The same as `_send`; where TLS is not reached on another port than 443, one code after one time says so.
+        """Send a request as `_send` does; on another port than 443 each failure of TLS has one code, after one time.
         Strangers choose these ports, and must not learn which are closed, filtered, or of another protocol."""
         host, port = request.url.host.decode(), request.url.port or HTTPS_PORT
         if is_https_port(port) or (host, port) in self._fetcher.table:

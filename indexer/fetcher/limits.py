@@ -1,4 +1,4 @@
-"""What a fetch may cost at most, and the body of an answer read within that.
+"""The limits of a fetch, and the reading of the body of an answer within them.
 
 These limits guard us and the hosts, and decide nothing about what is valid. Law 9 hashes the raw body: the card's own
 bytes, as its publisher hashed his file. They are requested as they are (`Accept-Encoding: identity`); a host that

@@ -1,4 +1,4 @@
-"""What a fetch means for its locator: its new state, and when it is fetched again. Pure.
+"""The consequences of a fetch for its locator: its new state, and the time of the next fetch. Pure.
 
 Failed fetches are retried with growing delay for seven days after the pointer, and then only on demand. Accepted
 locators are fetched again without end, to detect drift.
@@ -86,7 +86,7 @@ def _validators(fetched: CardFetch) -> dict[str, Any]:
 
 
 def previous_responses(due: DueLocator) -> dict[str, PriorResponse]:
-    """What each URL served before, for a conditional fetch; empty once a new anchor was seen."""
+    """The previous response of each URL, for a conditional fetch; empty once a new anchor was seen."""
     return {
         url: PriorResponse(bytes.fromhex(digest), Validators(where, etag, modified))
         for url, (digest, where, etag, modified) in ({} if due.fresh else due.validators).items()

@@ -98,7 +98,7 @@ def _bsv(network: Network) -> BitsRule:
 
 
 def _regtest(_branch: Branch, _header: UncheckedHeader) -> range:
-    """What every coin requires there: the easiest target, without a retarget."""
+    """The required bits of every coin on regtest: the easiest target, without a retarget."""
     return _exactly(_REGTEST_LIMIT)
 
 

@@ -116,7 +116,7 @@ def _hashed(ordered: Sequence[Anchor], met: Sequence[FetchFact | None], readable
 
 
 def drifts(anchors: Iterable[Anchor], facts: FetchFacts, readable: Readable, served: Iterable[Drift]) -> list[Drift]:
-    """Those of the `served` bytes of an id's locator, the oldest first, that were not the card listed by its hash at
+    """The `served` bytes of an id's locator, the oldest first, that differ from the card that was listed by its hash at
     that time (law 10). Bytes that a CID names cannot drift."""
     ordered = in_order(anchors)
     hashed = _hashed(ordered, [met_by(anchor, facts) for anchor in ordered], readable)

@@ -70,8 +70,8 @@ def pointer_listing(store: Store, id_: str) -> PointerListing | None:
 
 
 def drifts(store: Store, id_: str) -> list[Drift]:
-    """What the locator of an id served instead of the listed card, the newest first; empty for entries of registries,
-    which name no hash."""
+    """The bytes that the locator of an id served instead of the listed card, the newest first; empty for entries of
+    registries, which name no hash."""
     anchored = next(iter(store.pointers.anchors([id_]).values()), None)
     if anchored is None or is_entry(id_):
         return []

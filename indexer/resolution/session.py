@@ -40,7 +40,7 @@ their transactions."""
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the satoshi of a card carried before the transaction that inscribes the card.
+    """The registration on the satoshi of a card before the transaction that inscribes the card.
 
     `state` is the registration on it, at the output that this transaction spends, None where there was none. `unknown`
     is the reason why this could not be determined. `values` are satoshis of outputs that the transaction spends.

@@ -164,7 +164,7 @@ class _EventLine(_LineObject, frozen=True, kw_only=True):
 
 
 class Counts(_LineObject, frozen=True, kw_only=True):
-    """What a snapshot holds."""
+    """The numbers of cards, blocks, events and proofs in a snapshot."""
 
     cards: Natural
     blocks: Natural

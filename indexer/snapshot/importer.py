@@ -46,7 +46,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ChainReport:
-    """What was imported of a chain: its blocks up to `height` (None: none) of `newest`; in words how their headers were
+    """The imported part of a chain: its blocks up to `height` (None: none) of `newest`; in words how their headers were
     `checked`, and why no further (`gap`). `state_hash` is that at `height`, compared with the file's unless there is a
     gap."""
 

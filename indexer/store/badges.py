@@ -48,7 +48,7 @@ class BadgeCandidate(NamedTuple):
 
 
 class HostVerdict(NamedTuple):
-    """What a host answered: the ids that its cards name and its TXT records name, and the SHA-256 of the cards that
+    """The answer of a host: the ids that its cards name and its TXT records name, and the SHA-256 of the cards that
     give a badge by hash. `failed` are the ways (name, dns, hash) that brought no answer, `reason` a code why."""
 
     host: str

@@ -115,7 +115,7 @@ def _logs_row(ref: BlockRef, logs: BlockLogs) -> dict[str, Any]:
 
 
 def _check_linked(connection: Connection, chain: str, block_facts: Sequence[BlockFacts], *, sparse: bool) -> bool:
-    """Whether these are the first blocks of a chain. Raises ValueError when they do not continue it."""
+    """Whether the blocks are the first ones of a chain. Raises ValueError when they do not continue it."""
     of_chain = select(blocks.c.height, blocks.c.hash).where(blocks.c.chain == chain)
     row = connection.execute(of_chain.order_by(blocks.c.height.desc()).limit(1)).first()
     newest: tuple[int, bytes] | None = (row[0], row[1]) if row else None

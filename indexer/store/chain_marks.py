@@ -1,4 +1,4 @@
-"""What is stored of a chain as a whole, in `meta`: which network it is, and how it is read."""
+"""Marks of a chain as a whole, in `meta`: which network it is, and how it is read."""
 
 from __future__ import annotations
 

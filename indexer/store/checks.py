@@ -35,11 +35,11 @@ BACKOFF = Backoff(3_600, 7 * 86_400)
 """Between two checks that do not."""
 
 GRACE = 7 * 24 * HOUR
-"""What was verified is lost when its host could not be reached for so long."""
+"""The milliseconds without an answer of a host after which its verified results are lost."""
 
 
 class CheckKind(StrEnum):
-    """What is checked."""
+    """The kinds of checks."""
 
     BADGE = "badge"
     """A registration, at the host of its card's url."""
@@ -56,7 +56,7 @@ class CheckKind(StrEnum):
 
 
 class DueCheck(NamedTuple):
-    """What one visit to `target`, a host or a URL, is due for since a time."""
+    """A check that one visit to `target`, a host or a URL, makes, and the time since which it is due."""
 
     since: int
     kind: str
@@ -155,12 +155,12 @@ def fail(connection: Connection, kind: CheckKind, names: Iterable[str], reason: 
 
 
 def fail_all(connection: Connection, kind: CheckKind, target: str, reason: str, now: int) -> None:
-    """The same for all that is checked at a target, however many strangers that is."""
+    """Record a failure of all checks of a kind at a target, however many strangers have one there."""
     _fail(connection, _there(kind, target), reason, now)
 
 
 def fail_due(connection: Connection, kind: CheckKind, target: str, reason: str, now: int) -> None:
-    """The same for what is due there."""
+    """Record a failure of the checks of a kind that are due at a target."""
     _fail(connection, (*_there(kind, target), checks.c.next_at <= now), reason, now)
 
 

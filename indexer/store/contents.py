@@ -17,7 +17,7 @@ from parsers.bitcoin.tx import Outpoint
 
 
 class ContentQueries(Queries):
-    """What is stored under a hash and never rolled back."""
+    """Contents that are stored under a hash and never rolled back."""
 
     def cards(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
         """Card bytes by SHA-256, those of unconfirmed cards too; unknown ones are left out."""
@@ -25,7 +25,7 @@ class ContentQueries(Queries):
         return {row["sha256"]: row["body"] for row in matches}
 
     def card_portions(self, digests: Iterable[bytes]) -> Iterator[dict[bytes, bytes]]:
-        """The same, some cards at a time, which have about `spill.BYTES_AT_ONCE` bytes."""
+        """Card bytes by SHA-256, in portions of about `spill.BYTES_AT_ONCE` bytes."""
         sizes = self.card_sizes(digests)
         return (self.cards(some) for some in pieces(sizes, sizes.__getitem__))
 

@@ -75,7 +75,7 @@ class HeldNetworkError(StoreError):
 
 
 DATABASE_ERRORS = (StoreError, SQLAlchemyError)
-"""What statements raise that the database does not run: those of `writing` the first, reads the second."""
+"""Errors of statements that the database does not run: the first of writes, the second of reads."""
 
 
 def unchecked(url: str) -> Engine:
@@ -191,6 +191,6 @@ _REFUSALS = ("25006", "42501")
 
 
 def write_error(name: str, error: DBAPIError) -> StoreError:
-    """What a failed write to the database with this name is: refused as a database refuses any, or a mistake in it."""
+    """The error for a failed write to the database `name`: a refusal by the database, or a mistake in the statement."""
     is_refused = isinstance(error, OperationalError) or getattr(error.orig, "sqlstate", None) in _REFUSALS
     return (WriteRefusedError if is_refused else StoreError)(f"cannot write to {name}: {error.orig}")

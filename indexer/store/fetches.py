@@ -44,7 +44,7 @@ class FetchState(StrEnum):
     UNHASHED = "unhashed"
     """It served a card, and no anchor has a hash to verify it by."""
     MISMATCH = "mismatch"
-    """What it serves does not have the hash that its anchors name."""
+    """The served bytes do not have the hash that the locator's anchors name."""
     FAILED = "failed"
     """No card was served; the reason gives the cause."""
     GIVEN_UP = "given-up"
@@ -52,7 +52,7 @@ class FetchState(StrEnum):
 
 
 class ServedBody(NamedTuple):
-    """What a URL served: the SHA-256 (32 bytes) of its raw body, and that body where it was accepted and is not stored
+    """The body that a URL served: its SHA-256 (32 bytes), and the raw bytes where they were accepted and are not stored
     already. `by_cid`: the CID of the locator names these bytes."""
 
     url: str

@@ -1,4 +1,4 @@
-"""What the follower of each chain reports of itself, with a sign of life: for processes that follow nothing."""
+"""Reports of the follower of each chain about itself, with a sign of life: for processes that follow nothing."""
 
 from __future__ import annotations
 

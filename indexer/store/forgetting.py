@@ -53,7 +53,7 @@ OF_CHAIN: tuple[Table, ...] = (
 """The tables with rows of a chain; the rows of others hang from those of blocks and submissions."""
 
 Forget = Callable[[Connection, str, Collection[str]], None]
-"""What forgets a chain in the tables of a system, by its name and the ids that are on no other chain."""
+"""A function that deletes a chain from the tables of a system, by its name and the ids that are on no other chain."""
 
 
 class Forgotten(NamedTuple):

@@ -76,7 +76,8 @@ def revision(row: Row) -> Revision:
 
 
 def in_transaction(table: Table, txid: bytes, vout: int | None = None) -> ColumnElement[bool]:
-    """That an event is of a transaction (txid in internal byte order); with `vout`, in this output or in none."""
+    """The condition that an event is of a transaction (txid in internal byte order); with `vout`, in this output or in
+    none."""
     of_transaction = table.c.txid == txid
     return of_transaction if vout is None else of_transaction & (table.c.vout.is_(None) | (table.c.vout == vout))
 
@@ -208,7 +209,7 @@ class HistoryQueries(EventQueries):
         return list(ids)[:limit]
 
     def in_blocks(self, chain: str, txids: Iterable[bytes]) -> set[bytes]:
-        """Those of these transactions (internal byte order) that have an event in a block of a chain."""
+        """The txids (internal byte order), of those passed in, that have an event in a block of a chain."""
         of_chain = select(events.c.txid).where(events.c.chain == chain)
         return {row["txid"] for row in self._rows_in(of_chain, events.c.txid, txids)}
 

@@ -36,8 +36,8 @@ _MIGRATE = "run `a2b migrate`, `a2b index` or `a2b up` of this version on it onc
 
 
 class Migration(Enum):
-    """What is done with a database of version 0.2.0. A file of SQLite is copied first, beside it, unless that is
-    left out."""
+    """The treatment of a database of version 0.2.0. A file of SQLite is copied first, beside it, unless the copy is
+    declined."""
 
     REFUSED = 0
     WITH_COPY = 1
@@ -45,8 +45,8 @@ class Migration(Enum):
 
 
 class MigrationPlan(NamedTuple):
-    """What a migration changes: the schema of the database, the tables that it lacks, and the copy that is made first,
-    of SQLite."""
+    """The changes of a migration: the schema of the database, the tables that it lacks, and the copy that is made
+    first, of SQLite."""
 
     version: str
     missing: tuple[str, ...]
@@ -104,8 +104,8 @@ def connect(
 
 
 def plan_migration(url: str) -> MigrationPlan:
-    """What `connect` would migrate in a database; nothing is changed. Raises StoreError, also where this version cannot
-    migrate it."""
+    """The migration that `connect` would make in a database; nothing is changed. Raises StoreError, also where this
+    version cannot migrate it."""
     with _connecting(url) as engine, engine.connect() as connection:
         version = _version(connection)
         if version not in (SCHEMA, migrations.PREVIOUS):

@@ -84,7 +84,7 @@ def _of(chain: str, id_: str) -> Select[Any]:
 
 
 def _changes(before: Fields, after: Fields) -> Fields | None:
-    """What brings one map to the other, with its order; None where keys went away or others are first."""
+    """The changes that turn one map into the other, in its order; None where keys went away or others are first."""
     changes = {key: value for key, value in after.items() if before.get(key) != value}
     return changes if [*{**before, **changes}] == [*after] else None
 

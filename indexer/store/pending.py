@@ -27,7 +27,7 @@ from parsers.bitcoin.tx import Outpoint
 from parsers.reasons import UNPROVED
 
 _POSITION_COLUMNS = ("tx_index", "updated_height", "created_height")
-"""What changes of an event when it is mined, though its meaning stays."""
+"""Columns of an event that change when it is mined, though its meaning stays."""
 
 _PENDING_PLACES = range(event_position(UNCONFIRMED), event_position(UNCONFIRMED) + (1 << POSITION_BITS))
 """Values for `place`. An event keeps its own as long as it follows the same events: with 5,000 of them, one more takes

@@ -46,7 +46,7 @@ class PointerQueries(Queries):
     """Anchors by pointer id, and facts by locator (law 9)."""
 
     def facts(self, locators: Iterable[str]) -> dict[str, list[FetchFact]]:
-        """What these locators served, by locator."""
+        """The bodies that these locators served, by locator."""
         facts: dict[str, list[FetchFact]] = defaultdict(list)
         for row in self._rows_in(select(fetches), fetches.c.locator, locators):
             fact = FetchFact(row["sha256"], row["first_at"], row["last_at"], row["url"], row["by_cid"])

@@ -62,7 +62,7 @@ class ProofQueries(Queries):
         return {row["txid"]: row["bump"] for row in self._rows_in(in_block, proofs.c.txid, txids)}
 
     def stored(self, txids: Iterable[bytes]) -> set[bytes]:
-        """Those of these transactions of which a proof is stored, on any chain."""
+        """The txids (internal byte order), of those passed in, for which a proof is stored, on any chain."""
         return {row["txid"] for row in self._rows_in(select(proofs.c.txid), proofs.c.txid, txids)}
 
 

@@ -1,4 +1,4 @@
-"""What all statements share: reading rows, naming many values in batches, inserting what is not stored yet."""
+"""Helpers of all statements: reading rows, naming many values in batches, inserting what is not stored yet."""
 
 from __future__ import annotations
 

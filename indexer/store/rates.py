@@ -40,7 +40,8 @@ class Quote:
 
     @property
     def is_refused(self) -> bool:
-        """Whether it holds the currencies of which the feed's answer is refused now, at their last good rates."""
+        """Whether the quote holds refused currencies at their last good rates, while the feed's answer for them is
+        refused."""
         return self.feed.endswith(REFUSED)
 
     @property
@@ -51,8 +52,8 @@ class Quote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedState:
-    """What is known of a feed beside its quotes: when it last answered (seconds since 1970), the currencies in which it
-    has a vote, and the codes of those of which its last rate was refused."""
+    """The state of a feed beside its quotes: when it last answered (seconds since 1970), the currencies in which it has
+    a vote, and a reason code for each currency whose last rate was refused."""
 
     answered_at: int = 0
     voting: frozenset[str] = frozenset()

@@ -36,7 +36,7 @@ _U32 = Struct("<I")
 
 @cache  # an alias is made of hundreds of objects in cycles, and a block needs one for each batch of outpoints
 def is_newest(chain: str) -> ColumnElement[bool]:
-    """That an event is the newest of its registration on a chain."""
+    """The condition that an event is the newest of its registration on a chain."""
     later = events.alias()
     superseded = (
         select(later.c.place)
@@ -47,15 +47,15 @@ def is_newest(chain: str) -> ColumnElement[bool]:
 
 
 def _is_of(chain: str) -> ColumnElement[bool]:
-    """That an event is on a chain, where all registrations are read. With the bare column, SQLite prefers an index of
-    blocks, and sorts all ids: ten times as slow."""
+    """The condition that an event is on a chain, where all registrations are read. With the bare column, SQLite prefers
+    an index of blocks, and sorts all ids: ten times as slow."""
     return events.c.chain.concat("") == chain
 
 
 def is_live(chain: str, dialect: str) -> ColumnElement[bool]:
-    """That an event has the outpoint at which a live registration of a chain is, where all are read. Few have several
-    events, and on SQLite a statement looks for a later one only of these: a third of the time of looking for each,
-    1.5 s for a million. PostgreSQL joins all events with the later ones, in half the time of that."""
+    """The condition that an event has the outpoint at which a live registration of a chain is, where all are read. Few
+    have several events, and on SQLite a statement looks for a later one only of these: a third of the time of looking
+    for each, 1.5 s for a million. PostgreSQL joins all events with the later ones, in half the time of that."""
     is_last = is_newest(chain)
     if dialect == "sqlite":
         updated = select(events.c.registration).where(_is_of(chain), events.c.registration.is_not(None))
@@ -140,7 +140,7 @@ class RegistrationQueries(EventQueries):
         }
 
     def departed(self, chain: str, outpoints: Iterable[Outpoint]) -> set[Outpoint]:
-        """Those of these outpoints at which registrations of a chain were and are no longer."""
+        """The outpoints, of those passed in, at which registrations of a chain were and are no longer."""
         arrivals = self._arrivals(select(events.c.at_txid, events.c.at_vout), chain, set(outpoints))
         occupied_once = {Outpoint(row["at_txid"], row["at_vout"]) for row in arrivals}
         return occupied_once - self.at_outpoints(chain, occupied_once).keys()

@@ -1,5 +1,5 @@
-"""What serving processes write: publishers' requests to fetch a transaction, and requests to fetch what a listing
-depends on sooner than it is due. The process that indexes works them off."""
+"""Requests that serving processes write: of publishers, to fetch a transaction, and to fetch sooner than it is due what
+a listing depends on. The process that indexes works them off."""
 
 from __future__ import annotations
 

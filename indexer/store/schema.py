@@ -318,7 +318,7 @@ submission_inputs = original_table(
     ForeignKeyConstraint(["chain", "txid"], ["submissions.chain", "submissions.txid"], ondelete="CASCADE"),
     Index("submission_inputs_by_tx", "chain", "txid"),
 )
-"""What submitted transactions spend: an output once."""
+"""The outpoints that submitted transactions spend, each by one transaction."""
 
 submission_shares = original_table(
     "submission_shares",
@@ -328,10 +328,10 @@ submission_shares = original_table(
     Index("submission_shares_by_owner", "chain", "owner"),
     Index("submission_shares_by_client", "chain", "client"),
 )
-"""What submitted transactions are charged to: the SHA-256 of the script of the first proved coin that their submission
-spends, and the submitter. `number` is their order of arrival, `listings` how many listings a transaction makes or
-changes, `size` its bytes with those of its proof; `settled`: a source has it, or had it. What was settled in version
-0.2 has no row."""
+"""The accounts to which submitted transactions are charged: the SHA-256 of the script of the first proved coin that
+their submission spends, and the submitter. `number` is their order of arrival, `listings` how many listings a
+transaction makes or changes, `size` its bytes with those of its proof; `settled`: a source has it, or had it.
+Transactions that were settled in version 0.2 have no row."""
 
 extra_transactions = rebuilt_table(
     "extra_transactions",
@@ -361,8 +361,8 @@ checks = original_table(
     Index("checks_due", "next_at", "kind", "target"),
     Index("checks_by_target", "kind", "target", "next_at"),
 )
-"""What is checked again and again at `target`, a host or a URL: see `indexer.store.checks`. Times are milliseconds
-since 1970; `next_at` is null where nothing is due."""
+"""The periodic checks at `target`, a host or a URL: see `indexer.store.checks`. Times are milliseconds since 1970;
+`next_at` is null where nothing is due."""
 
 sightings = original_table(
     "sightings",

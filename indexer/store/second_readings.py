@@ -21,7 +21,7 @@ class FirstReading(NamedTuple):
 
 
 class SecondReadingQueries(Queries):
-    """What was read of blocks the first time."""
+    """The results of the first reading of blocks."""
 
     def first_readings(self, chain: str, first: int, last: int) -> dict[int, FirstReading]:
         """The stored blocks of a chain from height `first` to `last`."""

@@ -124,8 +124,8 @@ def _make_due(connection: Connection, names: Iterable[str], now_ms: int) -> None
 
 
 def before_rollback(connection: Connection, chain: str, above: int) -> tuple[set[str], set[str]]:
-    """What a rollback of the blocks above a height changes: the ids that lose or regain pointers, and the locators that
-    those pointers name. To be called before the blocks are deleted."""
+    """The changes that a rollback of the blocks above a height makes: the ids that lose or regain pointers, and the
+    locators that those pointers name. To be called before the blocks are deleted."""
     statement = select(events.c.anchor, events.c.txid, events.c.vout).where(
         events.c.chain == chain, events.c.height > above, events.c.anchor.is_not(None)
     )

@@ -1,4 +1,4 @@
-"""What sources keep in the database besides blocks, as they use it (`indexer.chains.source.ChainStore`)."""
+"""The data that sources store in the database besides blocks (`indexer.chains.source.ChainStore`)."""
 
 from __future__ import annotations
 

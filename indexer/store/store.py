@@ -69,7 +69,7 @@ class Store(Queries):
         self.primary.dispose()
 
     def on_primary(self) -> Store:
-        """The same reads of the database that is written to."""
+        """A store with the same queries of the database that is written to."""
         return Store(self.primary)
 
     def stamp(self) -> int:
@@ -113,7 +113,7 @@ class Store(Queries):
         return {row["key"].removeprefix(prefix): row["value"] for row in matches}
 
     def _cached(self, name: str, read: Callable[[], _Value]) -> _Value:
-        """What seldom changes and is needed with every listing: read again only after a write."""
+        """A value that seldom changes and that every listing needs: read again only after a write."""
         stamp = self.stamp()  # before reading
         cached = self._cache.get(name)
         if cached is None or cached[0] != stamp:
@@ -136,7 +136,8 @@ class ChangeDetector:
         self._unknown, self._lock = count(1), Lock()
 
     def stamp(self) -> int:
-        """The same number as before if nothing was written since; another one if something was, or may have been."""
+        """A number that is the same as before if nothing was written since, and differs if something was, or may have
+        been."""
         with self._lock:
             try:
                 version = self._version()

@@ -129,7 +129,7 @@ class Submissions(Queries):
         return frozenset(self._scalars(select(submissions.c.txid).where(*_pending(chain))))
 
     def stored(self, chain: str, txids: Iterable[bytes]) -> set[bytes]:
-        """Those of these transactions that were submitted."""
+        """The txids (internal byte order), of those passed in, that were submitted."""
         with self._engine.connect() as connection:
             return _stored(connection, chain, txids)
 
@@ -139,7 +139,7 @@ class Submissions(Queries):
         return {row["txid"]: row["raw"] for row in self._rows_in(of_chain, submissions.c.txid, txids)}
 
     def spends(self, chain: str) -> dict[Outpoint, bytes]:
-        """What the pending transactions of a chain spend, with the txid of each."""
+        """The outpoints that the pending transactions of a chain spend, each with the txid that spends it."""
         statement = select(submission_inputs).join(submissions, _OWN_INPUTS).where(*_pending(chain))
         return {Outpoint(row["spent_txid"], row["spent_vout"]): row["txid"] for row in self._rows(statement)}
 
@@ -211,7 +211,8 @@ def _stored(connection: Connection, chain: str, txids: Iterable[bytes]) -> set[b
 
 
 def _in_mempool(connection: Connection, chain: str, txids: Iterable[bytes]) -> set[bytes]:
-    """Those of these transactions that the source of a chain has in its mempool, or had, as far as it was read."""
+    """The txids, of those passed in, that the source of a chain has in its mempool, or had, as far as the mempool was
+    read."""
     of_chain = select(pending.c.txid).where(pending.c.chain == chain, PROVED)
     return {row["txid"] for row in rows_in(connection, of_chain, pending.c.txid, txids)}
 

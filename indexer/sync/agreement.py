@@ -111,8 +111,8 @@ class Agreement:
             )
 
     def _depth(self, newest: BlockRef, above: int) -> _Depth:
-        """What is stored above the height `above`; `newest` is the newest stored block. Without work, only blocks of
-        the source that is read, and of those before it, are protected."""
+        """The depth of the stored blocks above the height `above`; `newest` is the newest stored block. Without work,
+        only blocks of the source that is read, and of those before it, are protected."""
         name, stored, up_to = self._chain.name, self._store.blocks, self._protecting
         last, lowest = stored.newest(name, up_to), stored.lowest_height(name, above)
         lowest_protected, newest_final = stored.lowest_height(name, above, up_to), self._newest_final(last)
@@ -136,8 +136,8 @@ class Agreement:
 
 
 class _Depth(NamedTuple):
-    """What stored blocks that are contradicted hold: final blocks; final blocks of the source that is read, or of one
-    before it, and events in these. `is_later`: the newest are of a source after it."""
+    """The contents of stored blocks that are contradicted: final blocks; final blocks of the source that is read, or of
+    one before it, and events in these. `is_later`: the newest are of a source after it."""
 
     is_final: bool
     is_protected: bool

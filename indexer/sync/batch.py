@@ -42,7 +42,7 @@ class Batch:
         return (event.spent for event in self.events() if event.spent)
 
     def is_full(self) -> bool:
-        """Whether it is time to write."""
+        """Whether the batch is to be written now."""
         return (
             len(self.readings) >= BATCH_BLOCKS
             or self.event_count >= BATCH_EVENTS

@@ -28,8 +28,8 @@ class CoinChecks:
         self._tip = b""
 
     async def check(self, pending: frozenset[bytes], seen: frozenset[bytes], newest: BlockRef) -> set[bytes]:
-        """Those of these submitted transactions that spend a coin which a block has spent; `seen` are those that the
-        source has, or is known to have had. Raises SourceError, StoreError."""
+        """The submitted transactions, of those `pending`, that spend a coin which a block has spent; `seen` are the
+        transactions that the source has, or is known to have had. Raises SourceError, StoreError."""
         if newest.hash != self._tip:
             self._coins, self._checked, self._tip = {}, set(), newest.hash
         against, mined = set[bytes](), set[bytes]()
@@ -64,8 +64,8 @@ def _judged(
 
 
 class Verdict:
-    """What follows from coins: `spends` has what each submitted transaction spends, `coins` whether outputs are of a
-    block and unspent in the chain, and `seen` the transactions that the source has in its mempool."""
+    """The consequences of coins: `spends` has the coins that each submitted transaction spends, `coins` whether outputs
+    are of a block and unspent in the chain, and `seen` the transactions that the source has in its mempool."""
 
     def __init__(
         self, spends: Mapping[Outpoint, bytes], coins: Mapping[Outpoint, bool], seen: Collection[bytes]

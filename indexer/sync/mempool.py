@@ -186,7 +186,7 @@ class Mempool:
             await asyncio.to_thread(announce_submitted, self._writer, self._chain.name, new)
 
     async def _contradicted(self, submitted: frozenset[bytes]) -> set[bytes]:
-        """Those of these submitted transactions that spend an output which a transaction of the source spends, too."""
+        """The submitted transactions that spend an output which a transaction of the source spends, too."""
         if not submitted:
             return set()
         spends = await asyncio.to_thread(self._store.submissions.spends, self._chain.name)

@@ -39,7 +39,7 @@ class MempoolCache:
 
     @property
     def changed(self) -> bool:
-        """Whether anything arrived or left since the last reading."""
+        """Whether a transaction arrived or left since the last reading."""
         return bool(self.stale or self._gone)
 
     def add(self, transaction: Transaction) -> None:

@@ -88,7 +88,7 @@ class SyncProgress:
         return max(0, self.tip - (-1 if self.height is None else self.height))
 
     def report(self, now: int) -> FollowerReport:
-        """What other processes read, at `now` (seconds since 1970)."""
+        """The report for other processes, at `now` (seconds since 1970)."""
         members = {name: getattr(self, name) for name in _REPORTED}
         for name in ("height", "tip", "mempool", "caught"):
             members[name] = members[name] and min(members[name], GREATEST)

@@ -364,7 +364,7 @@ class EvmChain(Chain):
         return LogsAgain(end, compared, {number: tuple(of) for number, of in by_block.items()})
 
     def add_logs(self, again: LogsAgain) -> None:
-        """Those of the last call: blocks are read again at once."""
+        """Set the records of the last call as added: blocks are read again at once."""
         self._added = again.records
 
     def _changed(self, height: int) -> SourceUnavailableError:
@@ -395,7 +395,7 @@ class EvmChain(Chain):
 
 
 def _compared(logs: Sequence[Log]) -> BlockLogs:
-    """What is compared of the logs of a block when they are read twice."""
+    """The number and hash of the logs of a block, which are compared when a block is read twice."""
     sha = sha256()
     for entry in logs:
         sha.update(f"{entry.txid.hex()} {entry.log_index} {len(entry.topics)} {len(entry.data)} ".encode())

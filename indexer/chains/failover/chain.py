@@ -103,7 +103,7 @@ class FailoverChain(Chain):
 
     @property
     def names_network(self) -> bool:  # type: ignore[override]
-        """Whether any of them does."""
+        """Whether a source names its network."""
         return any(source.chain.names_network for source in self.group.sources)
 
     async def identify(self) -> str:
@@ -117,7 +117,7 @@ class FailoverChain(Chain):
 
     @property
     def headers_unproved(self) -> bool:
-        """Whether one of them accepts merge-mined headers without proof of work: all share the stored headers."""
+        """Whether a source accepts merge-mined headers without proof of work: all share the stored headers."""
         return any(source.chain.headers_unproved for source in self.group.sources)
 
     async def open(self) -> None:

@@ -20,8 +20,8 @@ _T = TypeVar("_T")
 
 
 def _as_source_error(error: Exception) -> SourceError:
-    """What counts as a failure of the source that was asked: an error of the source, or of the program about its
-    answer. Raises any other error, as of the database or the disk."""
+    """A failure of the requested source: an error of the source, or of the program about its answer. Raises any other
+    error, as of the database or the disk."""
     if isinstance(error, SourceError):
         return error
     if not isinstance(error, PROGRAM_ERRORS):

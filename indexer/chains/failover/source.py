@@ -21,7 +21,7 @@ SUMMED_BLOCKS = 2016
 
 
 class Lead(NamedTuple):
-    """What one source has before another: `work` in hashes, negative when it has less, or in blocks on a chain without
+    """The lead of one source over another: `work` in hashes, negative when it has less, or in blocks on a chain without
     work; `common` the height of the last block they share (-1: none); `is_fork`: they are on different branches above
     it."""
 
@@ -112,7 +112,7 @@ class Source:
 
 
 async def compare(ours: Chain, our_tip: BlockRef, theirs: Chain, their_tip: BlockRef) -> Lead | None:
-    """What `theirs` has before `ours`; None when one of them changed meanwhile. Raises SourceError."""
+    """The lead of `theirs` over `ours`; None when one of them changed meanwhile. Raises SourceError."""
     lower = min(our_tip.height, their_tip.height)
     common = await _last_common(ours, theirs, lower)
     if not ours.has_work:
@@ -139,7 +139,8 @@ async def _last_common(ours: Chain, theirs: Chain, height: int) -> int:
 
 
 async def _agree(ours: Chain, theirs: Chain, height: int) -> bool:
-    """Whether both have the same block at a height, or one has none there because it starts later than genesis."""
+    """Whether both chains have the same block at a height, or one has none there because it starts later than
+    genesis."""
     our_ref, their_ref = await ours.ref(height), await theirs.ref(height)
     return our_ref is None or their_ref is None or our_ref.hash == their_ref.hash
 

@@ -134,7 +134,8 @@ class BlockFile:
             np.bitwise_xor(obfuscated, self._mask(offset, len(target)), out=obfuscated)
 
     def _continues(self, descriptor: int, stamp: Stamp) -> bool:
-        """Whether it is the same file: not replaced, not truncated, and with the same header at the last block."""
+        """Whether the file is the same as before: not replaced, not truncated, and with the same header at the last
+        block."""
         if self._stamp is None or stamp[:2] != self._stamp[:2] or stamp.size < self._position:
             return False
         return self._last is None or self._bytes(descriptor, self._last.offset, HEADER) == self._last.header

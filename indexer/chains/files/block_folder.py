@@ -394,7 +394,7 @@ class BlockFolder:
         return proof_of_work.strip_auxpow(data) if self.network.coin == "doge" else data
 
     def blocked(self) -> BlockedBranch | None:
-        """What ends the best chain too early: a block of which every copy is damaged."""
+        """The branch that ends the best chain too early: all copies of its first block are damaged."""
         with self._lock:
             best = self.tree.best_refused() if self._reasons else None
             if best is None:

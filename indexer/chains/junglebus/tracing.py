@@ -38,7 +38,7 @@ class Tracer:
         self._followed = block.WatchedOutpoints()
 
     async def admit(self, matches: Sequence[DeliveredTransaction]) -> list[Proven]:
-        """Those of the delivered transactions that are worth reading, proved; their satoshis are followed at once.
+        """The delivered transactions that are worth reading, proved; their satoshis are followed at once.
 
         Raises SourceUnavailableError where the server does not answer; what it cannot prove is retried later.
         """

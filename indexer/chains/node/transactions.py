@@ -64,7 +64,7 @@ class Transactions:
         return results
 
     async def unspent(self, outpoints: Iterable[Outpoint]) -> set[Outpoint] | None:
-        """Those of these outputs that are of a block and that no block has spent; None where the node answers no
+        """The outputs, of those passed in, that are in a block and that no block has spent; None where the node has no
         `gettxout`. Raises SourceError."""
         requested, unspent = list(outpoints), set[Outpoint]()
         for start in range(0, len(requested), BATCH):

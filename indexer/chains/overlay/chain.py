@@ -198,7 +198,7 @@ class OverlayChain(Chain):
             raise SourceUnavailableError(f"{self.name}: {error}") from None
 
     async def _partial_block(self, anchor: TopicAnchor, ref: BlockRef) -> PartialBlock:
-        """What a block admits, proved. Raises SourceUnavailableError where something is not."""
+        """The transactions that a block admits, with proofs. Raises SourceUnavailableError where a proof is missing."""
         if not anchor.admitted:
             return PartialBlock()
         if anchor.admitted > MAX_ADMITTED:

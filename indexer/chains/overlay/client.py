@@ -70,7 +70,7 @@ class OverlaySourceClient(HttpClient):
         )
 
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Those of these transactions that the overlay has, by txid."""
+        """The raw transactions that the overlay has of those requested, by txid (internal byte order)."""
         raws: dict[bytes, bytes] = {}
         remaining = list(dict.fromkeys(txids))
         while remaining:

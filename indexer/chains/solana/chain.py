@@ -48,7 +48,7 @@ def _caip2(genesis: str) -> str:
 
 
 NETWORKS = {_caip2(genesis): kind for genesis, kind in GENESIS.items()}
-"""The same by CAIP-2 id, by which clusters are told apart: what an answer says after that changes none."""
+"""The names of clusters by CAIP-2 id, which tells them apart: later answers change none."""
 
 
 class SolanaChain(Chain):
@@ -90,7 +90,7 @@ class SolanaChain(Chain):
 
     @property
     def clients(self) -> Sequence[HttpClient]:
-        """Those of its endpoints."""
+        """The HTTP clients of its endpoints."""
         return self.endpoint.rpc.all
 
     @property
@@ -233,7 +233,7 @@ class SolanaChain(Chain):
 
 
 def _same(left: BlockRef | None, right: BlockRef | None) -> bool:
-    """Whether two references name the same block; their `prev` may differ."""
+    """Whether two block references name the same block; their `prev` may differ."""
     return (left and (left.height, left.hash)) == (right and (right.height, right.hash))
 
 

@@ -198,7 +198,7 @@ class Failover:
             rpc.has_substitute = partial(self._has_substitute, rpc)
 
     def _has_substitute(self, rpc: JsonRpc) -> bool:
-        """Whether another one answered last."""
+        """Whether another endpoint answered last."""
         return self._answered is not None and self._answered is not rpc
 
     async def close(self) -> None:
