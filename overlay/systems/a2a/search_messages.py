@@ -113,7 +113,7 @@ def _pairs(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _faults(members: Iterable[tuple[str, Any]], *, has_text: bool) -> Iterator[Fault]:
-    """What is wrong with the members of data parts. Names and values are checked by the search itself."""
+    """The faults of the members of data parts. Names and values are checked by the search itself."""
     for name, value in members:
         if name in ONLY_OVER_HTTP:
             yield Fault("not-served", f"{name} is not answered here, only by GET /v1/search", name)

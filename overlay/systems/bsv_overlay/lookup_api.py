@@ -134,8 +134,8 @@ def _is_listed(item: Mapping[str, Any]) -> bool:
 
 
 def proved_outputs(store: ListingRepository, chosen: Sequence[CurrentOutput], room: int) -> tuple[OverlayOutput, ...]:
-    """Those of these outputs whose transactions are stored with a proof, or were submitted with a proved ancestor, in
-    this order, up to the size limit."""
+    """The chosen outputs whose transactions are stored with a proof, or were submitted with a proved ancestor, in this
+    order, up to the size limit."""
     by_chain: dict[str, list[bytes]] = {}
     for _, chain, outpoint in chosen:
         by_chain.setdefault(chain, []).append(outpoint.txid)
@@ -202,7 +202,7 @@ def _encoded(result: RegistryOutputs) -> bytes:
 
 
 def _headers(result: RegistryOutputs) -> dict[str, str]:
-    """What the output list has no member for."""
+    """Headers with the values for which the output list has no member."""
     headers = {"Cache-Control": "no-store", "X-Total-Count": str(result.total), "X-Left-Out": str(result.left_out)}
     return headers | ({"X-Next-Cursor": result.next_cursor} if result.next_cursor else {})
 

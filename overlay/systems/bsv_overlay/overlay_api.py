@@ -24,7 +24,8 @@ async def _run(app: web.Application) -> AsyncIterator[None]:
 
 
 def _bring(parts: Parts) -> Services:
-    """What accepts transactions with their proof, and the secret that authorizes reports on them ("" for none)."""
+    """The service that accepts transactions with their proof, and the secret that authorizes reports on them ("" for
+    none)."""
     token = parts.settings.arc_callback_token
     return {submit_api.ADMISSIONS: Admissions(parts.store), submit_api.ARC_TOKEN: token}
 

@@ -11,7 +11,7 @@ from overlay.jobs import PeriodicJob, Role
 
 
 def jobs(parts: Parts) -> list[PeriodicJob]:
-    """What the process runs that follows chains."""
+    """The jobs of the process that follows chains."""
     if not (parts.settings.gasp_peers and parts.followers):
         return []
     from indexer.admission.admission import Admissions
@@ -26,6 +26,6 @@ def jobs(parts: Parts) -> list[PeriodicJob]:
 
 
 def _follow_bsv(followers: Sequence[Follower]) -> bool:
-    """Whether one of them is at the tip of a BSV chain."""
+    """Whether a follower is at the tip of a BSV chain."""
     states = (follower.progress for follower in followers)
     return any(state.state == "following" and state.caip2.startswith("bsv:") for state in states)

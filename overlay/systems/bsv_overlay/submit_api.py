@@ -31,7 +31,8 @@ MAX_TOPICS = 16
 
 SUBMISSIONS = web.AppKey("SUBMISSIONS", BoundedExecutor)
 SUBMIT_SECONDS = 60.0
-"""What a submission may take, waiting included; its scripts of other kinds than P2PKH may take half of it."""
+"""The seconds that a submission may take, waiting included; its scripts of other kinds than P2PKH may take half of
+it."""
 
 _FULL_SECONDS = 600
 """Seconds until a client retries when too much is pending: about one block."""
@@ -112,7 +113,7 @@ REJECTED = "REJECTED"
 
 
 class ArcCallback(OpenBody):
-    """What ARC reports of a transaction: its status, and its merkle path (BRC-74, hex) once it is in a block."""
+    """The report of ARC about a transaction: its status, and its merkle path (BRC-74, hex) once it is in a block."""
 
     txid: Txid
     txStatus: str | None = None  # noqa: N815 - the members' names in JSON

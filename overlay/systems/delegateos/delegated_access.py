@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = "registry"
 ACTIONS = ("search", "submit", "rate")
-"""What tokens grant here."""
+"""The actions that tokens grant here."""
 
 PROVEN_ACTIONS = frozenset({"submit", "rate"})
 """Actions that need a holder proof."""
@@ -156,7 +156,7 @@ def _budgets(access: Access) -> list[BlockBudget]:
 
 
 def delegated_access(request: web.Request) -> DelegatedAccess:
-    """What checks tokens here. Raises TokenDeniedError where no issuer is trusted."""
+    """The service that checks tokens here. Raises TokenDeniedError where no issuer is trusted."""
     access = request.app.get(ACCESS)
     if access is None:
         raise TokenDeniedError("invalid_signature", "no issuer of tokens is trusted here")

@@ -31,7 +31,7 @@ DENIED = -32001
 _GRANTED: web.RequestKey[Access] = web.RequestKey("granted access", Access)
 _MAX_ID = 2_000
 _ACTION = "search"
-"""What all the tools of this registry are."""
+"""The action that all tools of this registry are."""
 
 
 async def take_token(

@@ -66,7 +66,7 @@ def _access(request: web.Request) -> DelegatedAccess:
 
 
 def bring(parts: Parts) -> Services:
-    """What checks capability tokens on this server: those of the configured issuers, and of its key."""
+    """The service that checks capability tokens on this server: those of the configured issuers, and of its key."""
     own_keys = [] if parts.identity is None else [base64url_text(parts.identity.ed25519_public)]
     roots = (*parts.settings.delegation_roots, *own_keys)
     access = DelegatedAccess(roots, DelegationRecords(parts.store.primary))

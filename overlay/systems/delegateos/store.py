@@ -1,4 +1,4 @@
-"""What capability tokens of DelegateOS leave behind: units that were spent, revocations, and delegations.
+"""The stored traces of DelegateOS capability tokens: units that were spent, revocations, and delegations.
 
 The tables are their own, in the registry's database or any other. Several threads and processes may use them at once.
 Times are seconds since 1970.

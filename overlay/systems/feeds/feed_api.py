@@ -87,7 +87,7 @@ class Feed(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What the feed is of."""
+        """The title of the feed."""
         return f"A2B registry: {_text(self.words, _TITLE)}" if self.words else "A2B registry"
 
     @property

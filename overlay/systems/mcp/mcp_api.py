@@ -74,7 +74,7 @@ class HttpSource:
         return await run_in(self._request, LOOKUPS, _verified, self._request.app[SERVICES], id_)
 
     async def quote(self, pairs: Pairs) -> Mapping[str, Any]:
-        """What is to be paid now."""
+        """The amount to pay now."""
         return await quote_for(self._request, pairs)
 
 

@@ -52,7 +52,7 @@ class RemoteSource:
             raise ToolRefusedError(str(error)) from None
 
     async def quote(self, pairs: Pairs) -> Mapping[str, Any]:
-        """What is to be paid now."""
+        """The amount to pay now."""
         return await self._ask(Call("/v1/quote", dict, tuple(pairs)))
 
     async def _ask(self, call: Call[Any]) -> Mapping[str, Any]:

@@ -81,7 +81,7 @@ class RegistryTool(NamedTuple):
 
     @property
     def is_on_listing(self) -> bool:
-        """Whether it acts on a listing."""
+        """Whether the tool acts on a listing."""
         return "id" in self.input_schema["properties"]
 
     @property

@@ -1,4 +1,4 @@
-"""What the validators of the official MCP Registry require beyond the schema (modelcontextprotocol/registry 1.8.9)."""
+"""Rules of the official MCP Registry's validators beyond the schema (modelcontextprotocol/registry 1.8.9)."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ after the server that exceeds it."""
 
 
 class ServerQuery(NamedTuple):
-    """What a list of servers is narrowed to. `since` is in seconds since 1970; `deleted`: also burned ones."""
+    """The filters of a list of servers. `since` is in seconds since 1970; `deleted`: also burned ones."""
 
     search: str = ""
     version: str = ""

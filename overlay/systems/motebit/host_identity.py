@@ -71,7 +71,7 @@ class MotebitVerifier:
         return await asyncio.to_thread(visits.record_identity, self._writer, host, outcome, now)
 
     async def discover(self, host: str, admit: Admit = open_admit) -> IdentityOutcome:
-        """What a host publishes. Raises FetchError where that cannot be fetched."""
+        """The identity that a host publishes. Raises FetchError where it cannot be fetched."""
         try:
             record, unread = read_txt([text] for text in await self._txt.texts(f"{TXT_LABEL}.{host}.")), None
         except FetchError as refused:

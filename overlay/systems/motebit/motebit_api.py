@@ -94,7 +94,7 @@ async def resolve(request: web.Request) -> web.Response:
 
 
 async def metadata(request: web.Request) -> web.Response:
-    """What this registry is to Motebit agents, signed with its identity key."""
+    """The metadata of this registry for Motebit agents, signed with its identity key."""
     identity = _identity(request)
     pairs = [("type", "agent"), ("status", "live"), ("limit", "1")]
     count = (await find(request, pairs, facts=((VERIFIED, CLAIMED),))).total

@@ -193,8 +193,8 @@ async def negotiate(request: web.Request, envelope: Envelope) -> tuple[str, dict
 async def _quote(
     request: web.Request, item: dict[str, Any], intent: dict[str, Any], limits: RouteConstraints
 ) -> dict[str, Any]:
-    """What an offer costs now, in the currency of the budget or the payment, or why no price is quoted (`ok`). Raises
-    MrpError."""
+    """The present price of an offer, in the currency of the budget or the payment, or why no price is quoted (`ok`).
+    Raises MrpError."""
     config = intent.get("configId") or item["cheapest"]["offerId"]
     currency = intent.get("currency") or (limits.currency if limits.max_cost is not None else None)
     if not isinstance(config, str) or not isinstance(currency, str | None):

@@ -60,7 +60,7 @@ _MANIFEST = table(parameter("capability", "One of several capabilities; default:
 
 
 async def well_known(request: web.Request) -> web.Response:
-    """What this registry offers to MRP clients."""
+    """The offer of this registry to MRP clients."""
     manifest_url = f"{base_url(request)}/mrp/manifest"
     answer = {"mrp_version": VERSION, "capabilities": ["registry-search"], "manifest_url": manifest_url}
     return conditional(encode(answer))

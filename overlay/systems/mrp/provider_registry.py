@@ -1,4 +1,4 @@
-"""What providers and signed messages of MRP need on this server."""
+"""Services for providers and signed messages of MRP on this server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from overlay.systems.mrp.store import MrpProviders
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MrpRegistry:
-    """What the routes of MRP need: stored challenges and providers, requests to hosts, the keys of issuers, and the
+    """The services of the MRP routes: stored challenges and providers, requests to hosts, the keys of issuers, and the
     nonces that were used (opened by the first call, which may write)."""
 
     providers: MrpProviders

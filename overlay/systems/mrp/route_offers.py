@@ -85,7 +85,8 @@ def best_capability(item: dict[str, Any], intent: str) -> str:
 
 
 def proofs(item: dict[str, Any]) -> list[str]:
-    """What anyone can check about a listing: its inscription or the hash of its card, its domain, its signature."""
+    """The proofs of a listing that anyone can check: its inscription or the hash of its card, its domain, its
+    signature."""
     shown = []
     if item["origin"]:
         shown.append(f"a2b:inscription:{item['origin']}")

@@ -30,7 +30,7 @@ mrp_challenges = original_table(
     *required(client=String, manifest_url=BYTEWISE, expected=String, expires_at=BigInteger),
     Index("mrp_challenges_by_client", "client", "manifest_url"),
 )
-"""What hosts must serve before their MRP manifest is listed. Times are milliseconds since 1970."""
+"""The challenges that hosts must serve before their MRP manifest is listed. Times are milliseconds since 1970."""
 
 mrp_providers = original_table(
     "mrp_providers",
@@ -48,7 +48,7 @@ class TooManyProvidersError(Exception):
 
 
 class MrpChallenge(NamedTuple):
-    """What the host of a manifest must serve, and by when."""
+    """The text that the host of a manifest must serve, and by when."""
 
     token: str
     client: str

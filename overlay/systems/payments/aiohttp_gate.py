@@ -17,7 +17,7 @@ PAID_CONFIG: web.RequestKey[str] = web.RequestKey("a2b.config", str)
 """Member of the request that the handler gets: the id of the price that was paid, "" where none was."""
 
 _CONNECTION_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "date", "server"})
-"""What aiohttp itself adds to a response."""
+"""Headers that aiohttp itself adds to a response."""
 
 
 def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware:

@@ -71,7 +71,8 @@ Run = Callable[..., Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentSources:
-    """What payments are checked with: the chains by ticker, their nodes as far as there are any, exchange rates."""
+    """The sources with which payments are checked: the chains by ticker, their nodes as far as there are any, exchange
+    rates."""
 
     chains: Mapping[str, UtxoChain]
     nodes: Mapping[str, Broadcaster] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class PaymentSources:
         return self.exchange.rate_to_pay(currency, into)
 
     def terms(self, offers: Sequence[Offer], skill: str | None, state: str | None) -> PaymentTerms:
-        """What claims for these offers are verified against."""
+        """The terms against which claims for these offers are verified."""
         return PaymentTerms(offers=offers, chains=self.chains, rate=self.rate, skill=skill, state=state)
 
 

@@ -70,8 +70,8 @@ class PaymentGate:
         self._settlement = Settlement(payment_store, self._by_chain, self.offers, clock)
 
     async def _open(self, currency: str = "") -> PaymentSources:
-        """What the nodes that answer are needed for. Raises SourceError where none has answered yet, or where
-        `currency` may be that of one that has not."""
+        """The sources of the nodes that answer. Raises SourceError where none has answered yet, or where `currency` may
+        be that of a node that has not."""
         if self._unopened and not any(chain.coin.upper() == currency for chain in self._nodes):
             async with self._opening:
                 if self._clock() >= self._opened_at + REOPEN_SECONDS or not self._nodes:
@@ -181,9 +181,9 @@ class PaymentGate:
         return paid if any(paid.is_for(self._card, offer.id) for offer in offers) else None
 
     async def accepted(self) -> Sequence[dict[str, Any]]:
-        """What pays for a call, on the chains of the nodes that have answered, for clients that have not tried to pay.
-        As anybody may ask, the amounts are computed once for each state of the exchange rates, and a node that did not
-        answer is not waited for again within REOPEN_SECONDS."""
+        """The ways to pay for a call, on the chains of the nodes that have answered, for clients that have not tried to
+        pay. As anybody may ask, the amounts are computed once for each state of the exchange rates, and a node that did
+        not answer is not waited for again within REOPEN_SECONDS."""
         if not self._nodes and not self._opening.locked() and self._clock() >= self._opened_at + REOPEN_SECONDS:
             with suppress(SourceError):
                 await self._open()

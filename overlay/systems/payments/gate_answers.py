@@ -1,4 +1,4 @@
-"""What a gate answers: 402 with the JSON-RPC codes of A2B §5.3, and `accepts` as x402 clients read it.
+"""Answers of a gate: 402 with the JSON-RPC codes of A2B §5.3, and `accepts` as x402 clients read it.
 
 The scheme of `accepts` is `a2b`: a raw transaction that pays to a static address, in an A2B claim. x402's `exact` and
 BRC-105 pay to keys that are derived for each payment, for which the server would need a key that can spend: not served.
@@ -101,8 +101,8 @@ def payment_required(
 
 
 def requirements(url: str, accepted: Sequence[Any], error: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """What pays for a resource as x402 clients read it: members of JSON, and the header with the same, where it fits
-    into one."""
+    """The ways to pay for a resource as x402 clients read them: members of JSON, and the header with the same, where it
+    fits into one."""
     required: dict[str, Any] = {"x402Version": X402_VERSION, "error": error, "accepts": accepted}
     required |= {"resource": {"url": url}} if url else {}
     encoded = base64.b64encode(json.dumps(required).encode()).decode()
@@ -133,8 +133,8 @@ def _answer(
 
 
 def accepts(offers: Sequence[Offer], sources: PaymentSources, state: TaskState, url: str) -> Iterator[dict[str, Any]]:
-    """What pays for a call: each offer in each of its currencies with a chain, a rate and an address of that chain, at
-    the stages of the task's state."""
+    """The ways to pay for a call: each offer in each of its currencies with a chain, a rate and an address of that
+    chain, at the stages of the task's state."""
     for offer in offers:
         stages = [stage for stage in STAGES_IN.get(state, ()) if stage == "full" or offer.deposit_pct is not None]
         for currency in offer.accepted:

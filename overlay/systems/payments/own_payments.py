@@ -102,7 +102,7 @@ async def close(app: web.Application) -> AsyncIterator[None]:
 
 
 def jobs(parts: Parts) -> list[PeriodicJob]:
-    """What finishes, watches and expires payments, where there are prices."""
+    """The job that finishes, watches and expires payments, where there are prices."""
     gate = parts.services.get(GATE)
     if gate is None:
         return []

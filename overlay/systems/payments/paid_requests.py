@@ -61,7 +61,7 @@ async def paid_beyond_limit(
 
 
 async def _required(gate: PaymentGate, request: web.Request) -> Requirements | None:
-    """What pays for a request; None where nothing does now."""
+    """The ways to pay for a request; None where it cannot be paid now."""
     url = request_url(request)
     accepted = [requirement | {"resource": url} for requirement in await gate.accepted()]
     if not accepted:

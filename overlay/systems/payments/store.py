@@ -223,7 +223,7 @@ class PaymentStore(Queries):
     # -- paid intervals
 
     def paid_interval(self, id_: str) -> PaidInterval | None:
-        """What was paid per interval under this id."""
+        """The paid interval with this id."""
         row = self._first(select(paid_intervals).where(paid_intervals.c.id == id_))
         return PaidInterval(**row) if row else None
 

@@ -106,8 +106,8 @@ class PaidTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidInterval:
-    """What was paid per interval: for which price of which card (None, of version 0.2.0: any), since when, for how
-    many intervals, and until when."""
+    """The intervals paid under one id: for which price of which card (None, of version 0.2.0: any), since when, how
+    many, and until when."""
 
     id: str
     config: str
@@ -146,7 +146,7 @@ Renew = Callable[[PaidInterval | None], PaidInterval | None]
 """The paid interval after a payment renews another one; None without an interval."""
 
 Revise = Callable[[PaidTask, PaidInterval], PaidInterval]
-"""What is left of a paid interval when the payment of a task is no longer counted, or is counted again."""
+"""A function for the rest of a paid interval when the payment of a task is no longer counted, or is counted again."""
 
 
 class DuplicatePaymentError(Exception):

@@ -29,7 +29,7 @@ class ListingTransfer(NamedTuple):
 
 
 class ListingFacts(NamedTuple):
-    """What records of a listing are judged by."""
+    """The facts of a listing by which its records are judged."""
 
     rated: RatedListing
     transfer: ListingTransfer | None

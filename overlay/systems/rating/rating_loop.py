@@ -135,7 +135,7 @@ class RatingLoop:
 
 
 def jobs(parts: Parts) -> list[PeriodicJob]:
-    """What the process runs that writes facts."""
+    """The job of the process that writes facts."""
     if parts.writer is None:
         return []
     run = RatingLoop(parts.store, parts.writer, parts.notifier.notify, left_out=parts.left_out).run

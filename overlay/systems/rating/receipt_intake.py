@@ -47,8 +47,8 @@ class PaymentProof:
 
 
 class AcceptedReceipts(NamedTuple):
-    """What was stored of a document: its SHA-256, the records that it holds (new or not), and how many are new or have
-    a new payment."""
+    """The stored records of a document: its SHA-256, the records that it holds (new or not), and how many are new or
+    have a new payment."""
 
     document: bytes | None
     rows: Sequence[StoredReceipt]

@@ -25,7 +25,7 @@ MAX_SHOWN = 50
 
 
 def balance(relay: Relay, request: SignedRequest, motebit_id: str) -> dict[str, Any]:
-    """What an agent has, for itself. Raises RelayRefusedError."""
+    """The balance of an agent, for the agent itself. Raises RelayRefusedError."""
     motebit_id = _account_id(relay, relay.caller(request, BALANCE_AUDIENCES, once=False), motebit_id)
     account = agent_account(motebit_id)
     amount = relay.ledger.balance(account)

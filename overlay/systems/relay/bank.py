@@ -211,7 +211,7 @@ def named_account(tx: Transaction) -> str | None:
 
 
 def change_of(tx: Transaction) -> list[OperatorCoin]:
-    """What the transaction of a withdrawal pays back: all but its first output."""
+    """The change of a withdrawal's transaction: all outputs but the first."""
     return [OperatorCoin(tx.outpoint(vout), output.satoshis) for vout, output in enumerate(tx.outputs)][1:]
 
 

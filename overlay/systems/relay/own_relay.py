@@ -51,7 +51,7 @@ def bring(parts: Parts) -> Services:
 
 
 def jobs(parts: Parts) -> list[PeriodicJob]:
-    """What maintains the relay, where there is one."""
+    """The jobs that maintain the relay, where there is one."""
     relay = parts.services.get(RELAY)
     if relay is None:
         return []
@@ -79,7 +79,7 @@ async def _maintain(relay: Relay) -> None:
 
 
 def _bank(setting: str, tables: RelayStore, payments: Payments) -> Bank | None:
-    """What takes deposits at the configured `TICKER:ADDRESS`."""
+    """The bank that takes deposits at the configured `TICKER:ADDRESS`."""
     if not setting:
         return None
     ticker, _, pay_to = setting.partition(":")
@@ -90,7 +90,7 @@ def _bank(setting: str, tables: RelayStore, payments: Payments) -> Bank | None:
 
 
 def _hashes(text: str, coin: str) -> set[bytes]:
-    """What an address pays to: on BCH it has two forms."""
+    """The public key hashes that an address pays to: on BCH it has two forms."""
     digests = (address.p2pkh_hash(text, prefixes) for prefixes in address.PREFIXES[coin].values())
     return {digest for digest in digests if digest is not None}
 

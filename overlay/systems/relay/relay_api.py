@@ -55,7 +55,7 @@ MAX_KEY = 200
 
 
 class AgentMetadata(OpenBody):
-    """What people read about an agent."""
+    """Texts about an agent for people."""
 
     name: str = Field(default="", max_length=MAX_NAME)
     description: str = Field(default="", max_length=MAX_TEXT)
@@ -235,7 +235,7 @@ def _hand_in(receipts: Intake | None, document: bytes) -> None:
 
 @_answered
 async def balance(request: web.Request, relay: Relay) -> web.Response:
-    """What an agent's account has, for itself."""
+    """The balance of an agent's account, for the agent itself."""
     signed = await signed_request(request, MAX_BODY)
     return json_answer(await to_thread(accounts.balance, relay, signed, request.match_info["agent"]))
 

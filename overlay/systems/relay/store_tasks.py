@@ -51,7 +51,7 @@ relay_task_requests = original_table(
     *keys(task=String),
     *required(request_sha256=String),
 )
-"""What each task was submitted with."""
+"""The requests by which tasks were submitted."""
 
 relay_settlements = original_table(
     "relay_settlements",
@@ -137,7 +137,7 @@ class RelayTasks(Queries):
         return _submitted(row) if row else None
 
     def tasks(self, ids: Collection[str], now: int) -> dict[str, RelayTask]:
-        """Those of these tasks that exist, by id; a task past its time is expired."""
+        """The tasks with these ids that exist, by id; a task past its time is expired."""
         rows = self._rows_in(select(relay_tasks), relay_tasks.c.id, set(filter(is_storable, ids)))
         return {row["id"]: _as_of(_submitted(row), now) for row in rows}
 
@@ -202,7 +202,7 @@ class RelayTasks(Queries):
         return {(row["submitted_by"], row["worker"]): _trust_edge(row) for row in rows}
 
     def locked_by(self, motebit_id: str) -> int:
-        """What the pending tasks of a submitter lock."""
+        """The amount that the pending tasks of a submitter lock."""
         pending = (relay_tasks.c.submitted_by == motebit_id, relay_tasks.c.state == RelayTaskState.PENDING)
         return int(self._scalar(select(func.sum(relay_tasks.c.locked)).where(*pending)) or 0)
 

@@ -127,7 +127,7 @@ class Relay:
 
 
 def request_key(idempotency_key: str | None, payload: dict[str, Any]) -> str:
-    """What names a request of an agent: the digest of its Idempotency-Key, else that of its token."""
+    """The key of a request of an agent: the digest of its Idempotency-Key, else that of its token."""
     text = f"token:{payload['jti']}" if idempotency_key is None else f"key:{idempotency_key}"
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 

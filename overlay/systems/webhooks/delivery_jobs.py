@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhooks:
-    """What routes need of webhooks: the stored subscriptions, the targets, and the public key that verifies messages to
-    them, as text."""
+    """The services of the webhook routes: the stored webhooks, the targets, and the public key that verifies messages
+    to them, as text."""
 
     subscriptions: StoredWebhooks
     targets: Targets
@@ -64,6 +64,6 @@ def _saved_query(parts: Parts, search: str) -> Query | None:
 
 
 def jobs(parts: Parts) -> list[PeriodicJob]:
-    """What delivers, where this server has subscriptions."""
+    """The jobs that deliver, where this server has webhooks."""
     deliveries = parts.services.get(DELIVERIES)
     return [] if deliveries is None or parts.when_searchable is None else deliveries.jobs(parts.when_searchable)

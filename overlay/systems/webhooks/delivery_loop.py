@@ -64,7 +64,7 @@ class DeliveryLoop:
         self._domains = Counter[str]()
 
     def jobs(self, when_searchable: Callable[[Run], Awaitable[float | None]]) -> list[PeriodicJob]:
-        """What queues deliveries, once searches are answered, sends them, and deletes old subscriptions."""
+        """The jobs that queue deliveries, once searches are answered, send them, and delete old webhooks."""
         role = Role.SINGLE_SERVER
         match = partial(when_searchable, self.match)
         return [

@@ -137,7 +137,7 @@ _NAME = 160  # characters
 
 
 class Reported(NamedTuple):
-    """What is reported of a listing: the change that made it so, and its members (None where it is not a result)."""
+    """The report of a listing: the change that made it so, and its members (None where it is not a result)."""
 
     report: ListingReport
     change: Change

@@ -98,7 +98,7 @@ class Delivery(NamedTuple):
 
 
 class ListingReport(NamedTuple):
-    """What is reported of a listing to a subscription, as a digest; None when the listing is not a result any more."""
+    """The report of a listing to a webhook, as a digest; None when the listing is not a result any more."""
 
     listing: str
     registration: str
@@ -135,7 +135,7 @@ reported = original_table(
     ForeignKeyConstraint(["subscription"], ["subscriptions.id"], ondelete="CASCADE"),
     Index("reported_by_registration", "registration"),
 )
-"""What was last reported of a listing to a subscription, as a digest, and in which delivery."""
+"""The last report of each listing to a webhook, as a digest, and the delivery with it."""
 
 
 class StoredWebhooks(Queries):
@@ -181,7 +181,7 @@ class StoredWebhooks(Queries):
         return (row["epoch"], row["seq"]) if row else None
 
     def reports(self, registrations: Iterable[str]) -> dict[tuple[str, str], ListingReport]:
-        """What was last reported of the listings of registrations, by subscription and listing."""
+        """The last reports of the listings of registrations, by webhook and listing."""
         return {
             (row["subscription"], row["listing"]): ListingReport(row["listing"], row["registration"], row["digest"])
             for row in self._rows_in(select(reported), reported.c.registration, registrations)

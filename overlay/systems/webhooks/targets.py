@@ -61,7 +61,7 @@ class Targets:
 
 
 def challenge_answer(text: str, key: str) -> bytes:
-    """What a target answers to a challenge: the HMAC-SHA256 of its text under the key (both as UTF-8), in Base64."""
+    """The answer of a target to a challenge: the HMAC-SHA256 of its text under the key (both as UTF-8), in Base64."""
     return b64encode(digest(key.encode(), text.encode(), sha256))
 
 

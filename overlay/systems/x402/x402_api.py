@@ -139,8 +139,8 @@ def resource(base: str, item: dict[str, Any]) -> dict[str, Any]:
 
 
 def accepts(base: str, item: dict[str, Any]) -> list[dict[str, Any]]:
-    """What pays for an item: each of its offers that is priced in BSV, and the cheapest one where that is converted, as
-    far as a payment can reach their addresses."""
+    """The ways to pay for an item: each of its offers that is priced in BSV, and the cheapest one where that is
+    converted, as far as a payment can reach their addresses."""
     cheapest, network = item["cheapest"] or {}, by_caip2(network_of(item["caip2"]))
     converted = (cheapest.get("converted") or {}).get("amount")
     requirements = []
