@@ -43,7 +43,7 @@ class ListingHistory(Record, kw_only=True):
 
 
 class MinedWitness(Record, kw_only=True):
-    """What proves that the transaction's witness was mined (BIP 141), on BTC and LTC, where envelopes are in witnesses.
+    """The proof that the transaction's witness was mined (BIP 141), on BTC and LTC, where envelopes are in witnesses.
     Absent for blocks that were read before this was stored."""
 
     coinbase: Annotated[Hex, text("The block's coinbase transaction, without its witness.")]
@@ -75,7 +75,7 @@ class CurrentHop(ProofHop, kw_only=True):
 
 
 class ListingProof(ProofHop, kw_only=True):
-    """What proves a listing."""
+    """The proof of a listing."""
 
     id: str
     chain: CaipChain

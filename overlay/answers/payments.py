@@ -15,15 +15,15 @@ RefusalCode = Annotated[int | None, Meta(description="Where `ok` is false: the J
 
 
 class AnchorAmount(TypedDict):
-    """What is due in the offer's currency."""
+    """The amount due, in the offer's currency."""
 
     amount: Amount
     currency: str
 
 
 class PriceQuote(Record, kw_only=True):
-    """What to pay now; where not `ok`, `code`, `error` and `detail` explain why there is no amount, or why no payment
-    can reach the address."""
+    """The amount to pay now; where not `ok`, `code`, `error` and `detail` explain why there is no amount, or why no
+    payment can reach the address."""
 
     ok: bool
     id: str
@@ -84,7 +84,7 @@ class PaymentReview(Record, kw_only=True):
 
 
 class GateRefusal(Record, kw_only=True, rename=None):
-    """What the payment gate answers (A2B §5.3), also as x402 clients read it."""
+    """The answer of the payment gate (A2B §5.3), also as x402 clients read it."""
 
     code: int
     error: str

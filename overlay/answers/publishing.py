@@ -20,7 +20,7 @@ class TraceStep(Record, kw_only=True):
 
 
 class TracedPointer(Record, kw_only=True):
-    """What a pointer names: a domain, the hash of a card, or its address, and the form in which it is written."""
+    """The target of a pointer: a domain, the hash of a card, or its address, and the form in which it is written."""
 
     domain: str | None
     hash: str | None
@@ -29,7 +29,7 @@ class TracedPointer(Record, kw_only=True):
 
 
 class TracedRecord(Record, kw_only=True):
-    """What an output of a transaction records: a card with its MAP, or a pointer."""
+    """The record in an output of a transaction: a card with its MAP, or a pointer."""
 
     outpoint: str | None
     kind: Annotated[str, words("registration", "update", "pointer", "near-miss")]
@@ -126,7 +126,7 @@ class RecheckSchedule(Record, kw_only=True):
 
 
 class UnsignedInput(Record, kw_only=True):
-    """What an input of an unsigned transaction spends."""
+    """The output that an input of an unsigned transaction spends."""
 
     outpoint: OutpointText
     satoshis: Count
@@ -147,7 +147,7 @@ class WalletFile(Record, kw_only=True):
 
 
 class ProblemDetails(Record, kw_only=True):
-    """What is wrong with a request (RFC 9457)."""
+    """The faults of a request (RFC 9457)."""
 
     type: str
     status: Annotated[int, Meta(ge=400, le=599)]

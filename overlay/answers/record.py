@@ -1,4 +1,4 @@
-"""What all answers are made of: records in camel case, their texts and numbers, and their encoding.
+"""The parts of all answers: records in camel case, their texts and numbers, and their encoding.
 
 Unknown members are ignored by clients, and words, times and patterns are texts to them, as they may be those of a newer
 version; the schemas name those of this one.

@@ -211,8 +211,8 @@ class FailedItem(Record, kw_only=True):
 
 
 class FailedSummary(Record, kw_only=True):
-    """What this process leaves out because it raised an exception: how many, and the first twenty. Each is tried again
-    when it changes, or after an hour."""
+    """Listings, rows and hosts that this process leaves out because it raised an exception: how many, and the first
+    twenty. Each is tried again when it changes, or after an hour."""
 
     count: Count
     first: tuple[FailedItem, ...]

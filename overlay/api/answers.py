@@ -24,7 +24,7 @@ JSON_TYPE = "application/json; charset=utf-8"
 MARKDOWN = "text/markdown"
 REVALIDATE = "public, max-age=0, must-revalidate"
 BODY_SHA256: web.RequestKey[str] = web.RequestKey("SHA-256 of the body", str)
-"""What a client signed the body to be (hex), which `body` compares."""
+"""The SHA-256 of the body (hex) that the client signed; `body` compares it."""
 
 _BODY = web.RequestKey("body", bytes)
 BODY_SECONDS = 30.0
@@ -74,7 +74,8 @@ def weak_etag(*parts: object) -> str:
 
 
 def unchanged(request: web.Request, etag: str) -> bool:
-    """Whether If-None-Match contains this tag, by weak comparison (RFC 9110 §13.1.2); for `*` see `unless_current`."""
+    """Whether the header If-None-Match contains this tag, by weak comparison (RFC 9110 §13.1.2); for `*` see
+    `unless_current`."""
     if_none_match = request.headers.get("If-None-Match")
     if if_none_match is None:
         return False

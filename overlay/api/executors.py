@@ -123,7 +123,7 @@ SEARCHES = web.AppKey("SEARCHES", BoundedExecutor)
 """Long searches, and all searches of a slow engine."""
 
 SECONDS = 5.0
-"""What a search in a thread gets, waiting included."""
+"""The seconds that a search in a thread has, waiting included."""
 
 LONG_AT_ONCE, SLOW_AT_ONCE = 2, 16
 """The number of long searches at once, and of all searches of a slow engine, which may only be waiting."""
@@ -155,7 +155,7 @@ async def run_in(request: web.Request, key: web.AppKey[BoundedExecutor], work: C
 
 
 async def read_json(request: web.Request, work: Callable[..., Any], *args: Any) -> bytes:
-    """What a read of the store returns as JSON, encoded in its thread, too. Raises as `run_in`."""
+    """The result of a read of the store as JSON, encoded in its thread, too. Raises as `run_in`."""
     return await run_in(request, RECORDS, lambda: encode(work(*args)))
 
 

@@ -20,8 +20,8 @@ _OBJECT, _VIEW, _OVERHEAD = 40, 240, 1_000
 
 
 class PageStamp(NamedTuple):
-    """What a page of a search depends on besides the question: the version of the index and the change that it has read
-    up to, the chains with their indexed heights, and the exchange rates (`ExchangeRates.stamp`)."""
+    """The state that a page of a search depends on besides the question: the version of the index and the change that
+    it has read up to, the chains with their indexed heights, and the exchange rates (`ExchangeRates.stamp`)."""
 
     version: object
     position: IndexPosition | None

@@ -64,8 +64,8 @@ async def card(request: web.Request) -> web.Response:
 
 
 async def proof(request: web.Request) -> web.Response:
-    """What proves a listing: the transactions of its satoshi with their merkle paths, and headers from a height on
-    on request."""
+    """The proof of a listing: the transactions of its satoshi with their merkle paths, and headers from a height on on
+    request."""
     parameters = read_query(request, PROOF)
     store, id_ = request.app[SERVICES].store, request.match_info["id"]
     await _check_owner(request.app[SERVICES], id_)

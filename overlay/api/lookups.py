@@ -36,7 +36,7 @@ _NAME = re.compile(r"[a-z0-9]+(?:[-_.]+[a-z0-9]+)+", re.IGNORECASE)
 
 
 def lookups(text: str) -> tuple[Lookup, ...]:
-    """What a text may name, the most exact first; nothing for most texts."""
+    """The names that a text may be, the most exact first; none for most texts."""
     words = text.split()
     if not words or len(text) > LONGEST or not (words[0][0].isalnum() or words[0][0] == "@"):  # as after an operator
         return ()

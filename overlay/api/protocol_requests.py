@@ -99,7 +99,7 @@ async def get(request: web.Request, id_: str) -> dict[str, Any]:
 
 
 def read_item(services: AppServices, id_: str) -> dict[str, Any]:
-    """The same, read in this thread."""
+    """The item of a listing with its duplicates, read in this thread."""
     item = listing_with_duplicates(services.store, services.engine.get, id_)
     return aged(item, services.heights(), services.site.change_blocks)
 

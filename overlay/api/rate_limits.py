@@ -74,7 +74,7 @@ class RateLimit:
         self._move(self._buckets_of(client, now), now, tokens)
 
     def headers(self, client: str) -> Mapping[str, str]:
-        """What is left of the limit of a client."""
+        """The headers that say how much of its limit a client has left."""
         return self._headers(self._buckets_of(client, self._clock()))
 
     def _buckets_of(self, client: str, now: float) -> list[_Bucket]:
@@ -95,8 +95,8 @@ class RateLimit:
         return moved
 
     def _headers(self, buckets: Sequence[_Bucket]) -> dict[str, str]:
-        """What the client may still request, and when that will be its whole quota again: in a bucket of more tokens
-        before it is full."""
+        """The headers with the requests that the client has left, and the seconds until it has its whole quota again:
+        with a bucket of more tokens, before that is full."""
         tokens, until = inf, 0.0
         for _, used, token_seconds in buckets:
             tokens = min(tokens, (self._whole - used) / token_seconds)

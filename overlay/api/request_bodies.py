@@ -129,7 +129,7 @@ def read_strictly(model: type[_Body], document: bytes) -> _Body:
 
 
 def read_exactly(model: type[_Body], document: bytes) -> _Body:
-    """The same of a document with prices: numbers with a fraction are Decimal. Raises BadRequestError as `read` does,
+    """A document with prices as a model: numbers with a fraction are Decimal. Raises BadRequestError as `read` does,
     also for a repeated key, as another parser may read the other value."""
     try:
         value, repeated = strict_json.loads(document)

@@ -1,4 +1,4 @@
-"""What the middleware needs of every request: its route, its client, rate limits and counters."""
+"""The context of every request for the middleware: its route, its client, rate limits and counters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REFUSED = {name: number for number, name in enumerate(LIMITS, 1)}
 
 
 class Requirements(NamedTuple):
-    """What pays for a request beyond its limit: members and headers of its 429."""
+    """The ways to pay for a request beyond its limit: members and headers of its 429."""
 
     members: Mapping[str, Any]
     headers: Mapping[str, str]
@@ -48,7 +48,7 @@ class RouteInfo(NamedTuple):
 
 
 _ELSEWHERE = RouteInfo(ROUTES - 1, None, timed=True)
-"""What no route answers."""
+"""The route of requests that no route answers."""
 
 
 ProblemPage = Callable[[web.Request, ProblemError, str], web.Response | None]
@@ -105,7 +105,7 @@ class RequestContext:
         return taken
 
     def cost(self, request: web.Request, routed: RouteInfo) -> RequestCost | None:
-        """What a request that was counted costs; None without a limit."""
+        """The cost of a request that was counted; None without a limit."""
         return None if routed.limit is None else RequestCost(routed.limit, self.clients.of(request))
 
     def take_attempt(self, request: web.Request) -> bool:

@@ -1,4 +1,4 @@
-"""What a request costs: the processor time of its handler, and of the threads that work for it.
+"""The cost of a request: the processor time of its handler, and of the threads that work for it.
 
 A rate limit counts requests that take about as long as most. What a request takes beyond that is charged to its client
 while it is spent, also after its client has given up, or was refused for the time that it took: a search may take a

@@ -159,8 +159,9 @@ def next_cursor(search_request: SearchRequest, hits: Hits, index: IndexPosition 
 
 
 def _shown(search_request: SearchRequest, hits: Hits) -> bytes:
-    """What this page and those before have shown, where the order can change with the index: that of words. Nothing
-    where not all is known, since the first page began at an offset, or it is too much for a cursor."""
+    """The marks of the listings on this page and those before, where the order can change with the index: the order by
+    words. Empty where some are missing, since the first page began at an offset, or where they are too many for a
+    cursor."""
     shown = search_request.query.shown
     if not hits.plan.groups or len(shown) != search_request.position * MARK_BYTES:
         return b""

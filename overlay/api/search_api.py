@@ -158,8 +158,8 @@ def _older_index() -> ProblemError:
 
 
 async def find_hits(request: web.Request, search_request: SearchRequest) -> Hits:
-    """What the engine finds. Raises ProblemError (429, 503) where that would take too long, BadRequestError where a
-    cursor cannot lead on, or belongs to another search."""
+    """The hits of the engine. Raises ProblemError (429, 503) where the search would take too long, BadRequestError
+    where a cursor cannot lead on, or belongs to another search."""
     check_cursor(search_request)
     services, query = request.app[SERVICES], search_request.query
     try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Reservations(Protocol):
-    """What the transactions spend that pay this server, by chain (`coin:network`): one pays once, whatever for. Raises
+    """The coins that pay this server, by chain (`coin:network`): a transaction pays once, whatever for. Raises
     StoreError."""
 
     def hold(self, chain: str, tx: Transaction) -> bool:
@@ -41,7 +41,7 @@ class Payments:
 
 
 class Accepted(Protocol):
-    """What was stored of a document."""
+    """The stored records of a document."""
 
     def as_json(self) -> dict[str, Any]:
         """The answer of `POST /v1/evidence`."""

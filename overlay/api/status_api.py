@@ -36,6 +36,6 @@ async def readyz(request: web.Request) -> web.Response:
 
 
 async def robots(request: web.Request) -> web.Response:  # noqa: ARG001 - the shape of a handler
-    """What crawlers may read: pages, but not the endless combinations of filters."""
+    """The paths that crawlers may read: pages, but not the endless combinations of filters."""
     text = "User-agent: *\nAllow: /$\nAllow: /listings/\nAllow: /docs\nDisallow: /v1/\nDisallow: /?\n"
     return web.Response(text=text, headers={"Cache-Control": "public, max-age=86400"})

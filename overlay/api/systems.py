@@ -1,4 +1,4 @@
-"""What systems add to the program, and which of them the settings choose."""
+"""The parts that systems add to the program, and the systems that the settings choose."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemApi:
-    """What a system adds to a server: `routes` and the schemas that these name in the OpenAPI document; `bring` opens
-    its services under their keys; `run` holds what runs as long as the application. A `guard` runs before each
-    handler, and raises ProblemError; `beyond_limit` may answer a request beyond its limit, or name what pays for it;
-    `describe` adds to the operation of a route, in the OpenAPI document, what these may answer."""
+    """The parts of a server that a system adds: `routes` and the schemas that these name in the OpenAPI document;
+    `bring` opens its services under their keys; `run` holds what runs as long as the application. A `guard` runs before
+    each handler, and raises ProblemError; `beyond_limit` may answer a request beyond its limit, or name what pays for
+    it; `describe` adds to the operation of a route, in the OpenAPI document, what these may answer."""
 
     routes: tuple[Route, ...] = ()
     schemas: Mapping[str, Any] = field(default_factory=dict)
@@ -75,13 +75,13 @@ class SystemApi:
 
 
 def load_api(system: System) -> SystemApi:
-    """What a system adds to a server."""
+    """The parts that a system adds to a server."""
     api: SystemApi = system.module(system.api).API
     return api
 
 
 def periodic_jobs(system: System, parts: Parts) -> list[PeriodicJob]:
-    """What a system does again and again in a process."""
+    """The periodic jobs of a system in a process."""
     names = [system.jobs] * (parts.index is not None) + [system.indexing] * (parts.writer is not None)
     return [job for name in names if name for job in system.module(name).jobs(parts)]
 

@@ -17,8 +17,8 @@ def version() -> str:
 
 
 def build() -> str:
-    """What is installed, in words: the version, the commit that it was built from where that is known, and the formats
-    of what it stores."""
+    """The installed program, in words: the version, the commit that it was built from where that is recorded, and the
+    formats of what it stores."""
     from indexer.model import SCHEMA
     from overlay.engines import NATIVE_LAYOUT
 

@@ -57,7 +57,7 @@ class IndexerJobs:
         self._fetch_loop: FetchLoop | None = None
 
     def jobs(self) -> list[PeriodicJob]:
-        """All of them."""
+        """The periodic jobs of a process that indexes."""
         settings = self._settings
         jobs: list[PeriodicJob] = []
         if self._followers:

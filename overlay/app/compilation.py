@@ -158,7 +158,8 @@ def wait_until_compiled(loops: CompiledLoops = SEARCH_LOOPS) -> None:
 
 
 async def compile_in_subprocess(loops: CompiledLoops) -> None:
-    """The same in an event loop; the process is ended when this is cancelled. It frees the 90 MB of the compiler."""
+    """Compile in another process, from an event loop; the process is ended when this is cancelled. It frees the 90 MB
+    of the compiler."""
     if is_compiled(loops):
         return
     import asyncio

@@ -156,7 +156,7 @@ class AppContext:
         return jobs + [job for member in self.systems for job in periodic_jobs(member, self.parts)]
 
     def process_info(self) -> ProcessInfo:
-        """What metrics and health checks are answered from."""
+        """The sources of metrics and health checks."""
         return ProcessInfo(
             status=self.status.status, ready=self.status.ready, unread=lambda: self.status.unread_count,
             degraded=self.status.degraded,
@@ -168,7 +168,7 @@ class AppContext:
         )  # fmt: skip
 
     def services(self) -> AppServices:
-        """What the HTTP application is given; to be called in the event loop that it runs in."""
+        """The services of the HTTP application; to be called in the event loop that it runs in."""
         from indexer.diagnosis.source_lookup import SourceLookup
 
         if self.engine is None:

@@ -27,8 +27,8 @@ def build_fetch_loop(
     ended: Callable[[], None],
     left_out: LeftOut | None = None,
 ) -> FetchLoop:
-    """What fetches; `changed` is called after it has stored something, `ended` after each fetch; what failed is noted
-    in `left_out`. Slow: it reads certificates."""
+    """The loop that fetches; `changed` is called after it has stored something, `ended` after each fetch; failures are
+    noted in `left_out`. Slow: it reads certificates."""
     from indexer.fetcher.card_fetcher import CardFetcher
     from indexer.fetcher.dns import TxtRecords
     from indexer.fetcher.domain_badges import DomainVerifier
@@ -54,7 +54,7 @@ def build_fetch_loop(
 
 
 def build_fetcher(settings: Settings, limits: Limits | None = None) -> HttpFetcher:
-    """What fetches from strangers' hosts. Slow: it reads certificates."""
+    """The fetcher for strangers' hosts. Slow: it reads certificates."""
     from indexer.fetcher.connections import tls_context
     from indexer.fetcher.dns import SystemResolver, table
     from indexer.fetcher.http_fetcher import HttpFetcher

@@ -91,7 +91,7 @@ def route_paths(systems: Iterable[SystemApi]) -> list[str]:
 
 
 def load_systems(names: Iterable[str]) -> list[SystemApi]:
-    """What the systems of these names add."""
+    """The parts that the systems of these names add."""
     return [load_api(member) for member in map(system, names) if member is not None]
 
 

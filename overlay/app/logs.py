@@ -1,4 +1,5 @@
-"""What this program logs: a line each, for people at a terminal and as JSON elsewhere, without secrets in either.
+"""The log of this program: a line for each event, for people at a terminal and as JSON elsewhere, without secrets in
+either.
 
 JSON lines have the members `time` (RFC 3339, UTC), `level`, `logger` and `message`, and where they apply `request`, the
 id that the answer carries too, other members about the request, and `exception`.

@@ -182,7 +182,7 @@ def _rates(rates: Mapping[str, Any] | None) -> Iterator[Metric]:
 
 
 def _ingested(progress_by_chain: Mapping[str, SyncProgress]) -> Iterator[Metric]:
-    """What was read of chains here."""
+    """Counts of the blocks, bytes and events that were read of chains here."""
     blocks = CounterMetricFamily("a2b_ingested_blocks", "Blocks read and stored since the start.", labels=["chain"])
     size = CounterMetricFamily("a2b_ingested_bytes", "Bytes of these blocks.", labels=["chain"])
     events = CounterMetricFamily("a2b_ingested_events", "Events of these blocks, by kind.", labels=["chain", "outcome"])

@@ -66,16 +66,16 @@ SIGNS, CHANGES = "followers", "stored-changes"
 write."""
 
 HIDDEN = "the log of this server says why"
-"""What the public reads instead of an error of a source or a job, which may name hosts, ports and folders."""
+"""The text that the public reads instead of an error of a source or a job, which may name hosts, ports and folders."""
 
 ERRORS = {"unreachable": f"the source does not answer; {HIDDEN}", "stopped": f"the source cannot be used; {HIDDEN}"}
-"""What strangers read of a source that fails, by the state of its chain."""
+"""The texts that strangers read of a source that fails, by the state of its chain."""
 
 ENDED = ("silent", "unreachable", "stopped")
 """The states in which a chain is not followed."""
 
 FAULTS = {"database": f"the database cannot be used; {HIDDEN}", "program": f"following failed; {HIDDEN}"}
-"""The same by what failed, where that is not the source."""
+"""The texts that strangers read of another failure, by its kind."""
 
 
 COUNTED = ("live", "burned", "pending", "rejected", "undecided")
@@ -212,7 +212,7 @@ class StatusService:
         return {name: progress.refused for name, progress in self.ingested().items()}
 
     def damage(self) -> str:
-        """What to do about a database that was found damaged, "" for any other."""
+        """Advice about a database that a check has reported as damaged, "" for any other."""
         return "" if self._file is None else integrity.guard_of(self._file).damage()
 
     def _integrity(self) -> dict[str, Any] | None:
@@ -239,7 +239,7 @@ class StatusService:
         return None
 
     def _unsearchable(self, engine: SearchIndex) -> str | None:
-        """What searches lack, in a sentence."""
+        """The reason why searches are not answered, in a sentence; None where they are."""
         if not self._looking.locked():  # else one thread waits for the database already
             try:
                 self.look()
@@ -277,11 +277,12 @@ class StatusService:
                 self._last_index = self._last_index | newest
 
     async def look_again(self) -> None:
-        """The same, in a thread: what is degraded is answered from memory."""
+        """Look at the database in a thread: `degraded` is answered from memory."""
         await asyncio.to_thread(self.look)
 
     def degraded(self) -> list[str]:
-        """What does not work now, by the words of the schema `Status`. From memory: while the database is away, too."""
+        """The parts that do not work now, by the words of the schema `Status`. From memory: while the database is away,
+        too."""
         is_away = self._is_unread or any(map(_fails, self.jobs()))
         failing = [progress for progress in self.progress.values() if self._state(progress) in ENDED or progress.error]
         words = {
@@ -305,7 +306,7 @@ class StatusService:
         return pending_changes(self._store, self._engine) if self._engine is not None else 0
 
     def _missing(self) -> str | None:
-        """What is not indexed yet of the chains, in a sentence."""
+        """The part of the chains that is not indexed yet, in a sentence."""
         if not self.progress:
             return "no chain is indexed yet"
         for progress in self.ingested().values():
@@ -320,7 +321,8 @@ class StatusService:
         return None
 
     def _index_lag(self, count: int) -> str | None:
-        """What is stored and not yet searchable, in a sentence; `count` are the changes that the index has not read."""
+        """The stored changes and blocks that are not searchable yet, in a sentence; `count` is the number of changes
+        that the index has not read."""
         if count:
             return f"the index has not seen {count:,} changes"
         late = [name for name, height in self.stored_heights().items() if self._heights.get(name, -1) < height]
@@ -400,7 +402,7 @@ class StatusService:
         return members | {name: text for name, text in texts.items() if text}
 
     def _follower_members(self, progress: SyncProgress) -> dict[str, Any]:
-        """What the follower of a chain says of it, from memory."""
+        """The members about a chain that its follower reports, from memory."""
         members = {
             "state": self._state(progress),
             "height": progress.height,

@@ -83,7 +83,7 @@ def search(words: str = "", **filters: Unpack[SearchFilters]) -> Call[SearchPage
 
 
 def search_by(parameters: Sequence[tuple[str, str]]) -> Call[SearchPage]:
-    """The same from the parameters of the URL."""
+    """A search by the parameters of the URL."""
     return Call("/v1/search", _model(SearchPage), tuple(parameters))
 
 
@@ -125,7 +125,7 @@ def stream() -> Call[bytes]:
 
 
 def proof(id_: str, first: int | None = None) -> Call[dict[str, Any]]:
-    """What proves a listing, with headers from height `first` on. `overlay.verify` reads it."""
+    """The proof of a listing, with headers from height `first` on. `overlay.verify` reads it."""
     parameters = _parameters(**{"from": None if first is None else str(first)})
     return Call(f"{_listing(id_)}/proof", _model(dict[str, Any]), parameters)
 

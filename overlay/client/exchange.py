@@ -1,4 +1,4 @@
-"""What a request and its answer are, without input or output: bounds, base URL, redirects, retries, parsing."""
+"""Requests and their answers, without input or output: bounds, base URL, redirects, retries, parsing."""
 
 from __future__ import annotations
 

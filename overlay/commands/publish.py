@@ -241,7 +241,7 @@ def _checked_outputs(
 
 
 def _effect(args: Namespace, key: PublisherKey, draft: Draft, id_: str) -> TransactionEffect:
-    """What a transaction from a file does, which must spend no registration but that of the id, by input 0; without
+    """The effect of a transaction from a file, which may spend the registration of the id alone, by input 0; without
     words for a payment, and where there is no local database with the listing, unless it is sent. Raises
     RegistrationError, UsageError."""
     from overlay.app.storage import MissingError

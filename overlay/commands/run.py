@@ -37,7 +37,7 @@ OFF = {
     "relay": "tasks of Motebit agents and their settlement",
     "public_url": "tokens of the overlay services SHIP and SLAP",
 }
-"""What needs a setting, as the demonstration prints it."""
+"""Abilities that need a setting, as the demonstration prints them."""
 
 MAX_WORKERS = 64
 
@@ -150,7 +150,7 @@ def _exit(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _summary(settings: Settings, *, follow: bool, serve: bool) -> list[str]:
-    """What is about to run, printed before anything slow is imported."""
+    """The lines about what will run, printed before anything slow is imported."""
     lines = [f"a2b {version()}"]
     if follow and settings.sample:
         name = settings.chains[0].name

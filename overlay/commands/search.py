@@ -337,7 +337,7 @@ def card_lines(item: Mapping[str, Any]) -> list[str]:
 
 
 def _marked_card(item: Mapping[str, Any]) -> list[str]:
-    """The same lines with the query's words in bold, and other texts that contain them."""
+    """The lines of a card with the query's words in bold, and other texts that contain them."""
     marked = marks(item)
     lines = [f"{inked(pieces(item['name'], marked.get('/name', ()), LONGEST_NAME))}{visible(_type_and_status(item))}"]
     if item.get("summary"):

@@ -1,5 +1,5 @@
-"""What the commands that publish do with a signed transaction: save, send and show it, and follow it until it is
-listed."""
+"""Steps of the commands that publish, after the transaction is signed: save, send and show it, and follow it until it
+is listed."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _next(args: Namespace, saved: OutgoingTransaction) -> str:
 def _answer(
     args: Namespace, draft: Draft, checked: Mapping[str, Any], listing: str, effect: TransactionEffect
 ) -> dict[str, Any]:
-    """What `--json` prints of a signed transaction."""
+    """The JSON that `--json` prints of a signed transaction."""
     from overlay.publish.transactions import beef_of
 
     beef, about = beef_of(draft), _about(args, draft.fee)

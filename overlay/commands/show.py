@@ -129,7 +129,7 @@ def _show(item: Mapping[str, Any]) -> None:
 
 
 def trust_rows(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What confirms a listing and its card: the domain, the work that was paid for, and the anchors on chain."""
+    """Rows that confirm a listing and its card: the domain, the work that was paid for, and the anchors on chain."""
     if domain := item.get("domain"):
         when = f", checked at {domain['checkedAt']}" if domain["checkedAt"] else ""
         yield "domain", f"{domain['host']} ({'verified' if domain['verified'] else 'not verified'}{when})"

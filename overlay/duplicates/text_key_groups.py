@@ -91,7 +91,7 @@ class KeyedListing(NamedTuple):
         return (key for kind, key, _ in self.text_keys if kind.startswith(VIEW))
 
     def is_compared_like(self, other: KeyedListing) -> bool:
-        """Whether it may hide the same listings, and be hidden by the same ones, as another state of it."""
+        """Whether the listing may hide the same listings, and be hidden by the same ones, as another state of it."""
         former, present = ((row.seniority, row.clusters, row.destination, row.host) for row in (self, other))
         return former == present
 
@@ -102,7 +102,7 @@ class KeyedListing(NamedTuple):
 
 
 def age(entry: bytes) -> bytes:
-    """What compares registrations by their age, of an entry."""
+    """The part of an entry by which registrations are compared by age."""
     return entry[PLACE_BYTES - AGE_BYTES : PLACE_BYTES]
 
 

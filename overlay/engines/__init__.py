@@ -64,8 +64,8 @@ class IndexPosition(NamedTuple):
 
 
 class IndexContent(NamedTuple):
-    """What the documents of an index were made by: a digest of the schema of items, the version of the projection, and
-    the names of the systems that add to items. That of earlier releases, which stored none, has the defaults."""
+    """The origin of the documents of an index: a digest of the schema of items, the version of the projection, and the
+    names of the systems that add to items. Indexes of earlier releases, which stored none, have the defaults."""
 
     items: str = ""
     projection: int = 0
@@ -80,11 +80,11 @@ class Progress(NamedTuple):
 
 
 EARLIER = IndexContent()
-"""That of an index of a release before it was stored."""
+"""The content of an index of a release before it was stored."""
 
 
 def is_further(left: IndexPosition | None, right: IndexPosition | None) -> bool:
-    """Whether the left one has read more of one database than the right one."""
+    """Whether the index on the left has read more of one database than the one on the right."""
     return left is not None and right is not None and left.seq > right.seq
 
 
@@ -104,7 +104,7 @@ class Engine(Protocol):
         ...
 
     def content(self) -> IndexContent | None:
-        """What the documents of this index were made by; None before the first commit."""
+        """The content that the documents of this index were made by; None before the first commit."""
         ...
 
     def write(
@@ -124,7 +124,7 @@ class Engine(Protocol):
         ...
 
     def complete(self, typed: Typed) -> Completed:
-        """What completes a text in the latest listings that contain its words."""
+        """The completions of a text in the latest listings that contain its words."""
         ...
 
     def terms(self) -> Terms:

@@ -36,7 +36,7 @@ Revisions = Mapping[str, store.RegistrationHistory]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationFacts:
-    """What is stored of registrations besides their events: badges and the facts of systems by id, results of checking
+    """Stored facts of registrations besides their events: badges and the facts of systems by id, results of checking
     signatures by the SHA-256 of the card, and when outpoints were seen unspent (seconds since 1970)."""
 
     badges: Mapping[str, DomainBadge]
@@ -92,8 +92,8 @@ class Assembler:
         bodies: Mapping[bytes, bytes],
         pointed: Mapping[str, str] | None = None,
     ) -> RegistrationFacts:
-        """What is stored of registrations with these ids, histories and cards. `pointed` has the hosts of those that
-        are listed from pointers; that of an inscribed card is the one of its badge."""
+        """Stored facts of registrations with these ids, histories and cards. `pointed` has the hosts of registrations
+        that are listed from pointers; the host of an inscribed card is the one of its badge."""
         requested = list(ids)
         badges = self._store.badges.get(requested)
         hosts = {id_: badges[id_].host if id_ in badges else "" for id_ in requested} | dict(pointed or {})

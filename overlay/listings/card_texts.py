@@ -15,7 +15,7 @@ from parsers.cards.offers import Offer
 
 
 def texts(card: AgentCard | McpServer) -> Iterator[str]:
-    """All of them."""
+    """All texts of a card that are searched."""
     yield card.name
     yield card.description
     yield from card.tags

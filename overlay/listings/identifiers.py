@@ -1,5 +1,5 @@
-"""What a listing is looked up by, as filter terms: its ids, outpoints and transactions, and the package that its
-command installs."""
+"""Identifiers by which a listing is looked up, as filter terms: its ids, outpoints and transactions, and the package
+that its command installs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parsers.cards.command_packages import installed
 
 
 def identifier_facts(listing: Listing) -> Iterator[str]:
-    """All of them of a listing."""
+    """All identifiers of a listing, as filter terms."""
     yield from dict.fromkeys((id_fact(listing.id), id_fact(listing.state.id)))
     outpoints = {listing.state.outpoint, listing.state.winner, _origin(listing.state.id)} - {None}
     resolution = listing.pointers.resolution if listing.pointers else None

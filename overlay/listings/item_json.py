@@ -47,7 +47,7 @@ def stored_item(listing: Listing) -> bytes:
 
 
 def listing_json(listing: Listing) -> dict[str, Any]:
-    """The same as a JSON value."""
+    """The item as the index stores it, as a JSON value."""
     item: dict[str, Any] = decode(stored_item(listing))
     return item
 
@@ -256,6 +256,6 @@ def card_warning(reason: Reason) -> CardWarning:
 
 
 def warning_json(reason: Reason) -> dict[str, str]:
-    """The same as a JSON value."""
+    """The warning of a reason, as a JSON value."""
     warning: dict[str, str] = as_json(card_warning(reason))
     return warning

@@ -1,4 +1,5 @@
-"""What an unconfirmed revision would change of a listing that a reader looks at before paying or running anything."""
+"""Changes by an unconfirmed revision to the members of a listing that a reader looks at before paying or running
+anything."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ SUBJECTS = {
     "address": "pay-to address", "owner": "owner", "url": "URL", "command": "command", "price": "price",
     "skills": "skills",
 }  # fmt: skip
-"""What is compared, with its words, in the order in which changes are listed: many prices hide no address."""
+"""The subjects that are compared, with their words, in the order in which changes are listed: many prices hide no
+address."""
 
 MAX_CHANGES, MAX_TEXT = 64, 1_000
 """Changes of an item, and characters of a value in one."""

@@ -28,7 +28,7 @@ class ListingRepository:
 
     @property
     def topic(self) -> TopicRecords:
-        """What the registry's topic holds, for other overlays and for comparing with them."""
+        """The records of the registry's topic, for other overlays and for comparing with them."""
         return TopicRecords(self.store)
 
     @property
@@ -72,7 +72,7 @@ class ListingRepository:
         return self.histories([registration_id])[registration_id]
 
     def histories(self, ids: Iterable[str], revisions: Revisions | None = None, /) -> dict[str, list[HistoryEntry]]:
-        """The same of several ids: a list for each. `revisions` as for `listings`."""
+        """The histories of several ids: a list for each. `revisions` as for `listings`."""
         requested = list(ids)
         records = self.revisions(requested) if revisions is None else revisions
         return {id_: self._history(id_, records.get(id_, store.RegistrationHistory())) for id_ in requested}
@@ -106,7 +106,7 @@ class ListingRepository:
         return proof(self.store, registration_id)
 
     def proved(self, txids: Iterable[str], /) -> set[str]:
-        """Those of these txids (hex, display order) with a stored proof."""
+        """The txids (hex, display order), of those passed in, with a stored proof."""
         stored = self.store.proofs.stored([bytes.fromhex(txid)[::-1] for txid in txids])
         return {txid[::-1].hex() for txid in stored}
 
@@ -126,7 +126,7 @@ class ListingRepository:
         return _changes(self.store, since, limit, epoch)
 
     def surely_changes(self, since: int, limit: int, epoch: str | None = None, /) -> FeedPage:
-        """The same from the primary database. Raises StoreUnavailableError when only a replica answers."""
+        """A page of changes from the primary database. Raises StoreUnavailableError when only a replica answers."""
         page = _changes(self.store.on_primary(), since, limit, epoch)
         if page.may_be_behind:
             raise store.StoreUnavailableError("only a replica answers, which may lag behind an earlier answer")

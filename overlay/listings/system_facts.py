@@ -36,7 +36,7 @@ class FactSource:
 
 
 class SystemFact(NamedTuple):
-    """What is stored of a registration by a system, and what makes something of it."""
+    """The stored value of a system for a registration, and the source that makes facts from it."""
 
     source: FactSource
     value: Any = None

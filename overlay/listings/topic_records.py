@@ -23,7 +23,7 @@ class TopicRecords:
 
     @property
     def graph(self) -> TopicGraph:
-        """What other overlays synchronise."""
+        """The graph of the topic, which other overlays synchronise."""
         return TopicGraph(self._store)
 
     def mined(self, chain: str, txids: Iterable[bytes], room: int, /) -> dict[bytes, Proof]:

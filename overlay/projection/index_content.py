@@ -1,4 +1,4 @@
-"""What the documents of an index are made by: an index that was made by something else is rebuilt."""
+"""The content that the documents of an index are made by: an index with another content is rebuilt."""
 
 from __future__ import annotations
 

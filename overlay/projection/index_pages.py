@@ -90,7 +90,7 @@ def _is_by_age(query: Query) -> bool:
 
 
 def _verified_first(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
-    """What a lookup finds: the verified listings first, then the oldest."""
+    """The matches of a lookup: the verified listings first, then the oldest."""
     matches, rows, before = engine.search(query, planned, 0, 0), list[EngineHit](), 0
     for number, fact in enumerate(("verified", "unverified")):
         part = query._replace(

@@ -162,8 +162,8 @@ class IndexProjector:
         return len(due)
 
     def _position(self) -> IndexPosition | None:
-        """What both the index and the duplicate index have read; None where they must be rebuilt, also where the
-        text keys were lost or another machine fed the index before."""
+        """The position up to which both the index and the duplicate index have read; None where they must be rebuilt,
+        also where the text keys were lost or another machine fed the index before."""
         index = self._engine.position()
         if index is None or self._duplicates is None or not continues(self._store, index):
             return index
@@ -240,7 +240,7 @@ class IndexProjector:
         has_new_texts: bool,
         progress: Callable[[Sequence[str]], None],
     ) -> None:
-        """The same, unless any registration fails."""
+        """Write registrations in commits of `BATCH`; any that fails raises its error."""
         done = 0
         for ids, portions in self._reader.commits(registrations, BATCH) if registrations else [([], [([], ())])]:
             done += len(ids)

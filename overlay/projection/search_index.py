@@ -169,7 +169,7 @@ class SearchIndex:
         return self._version
 
     def damage(self) -> str:
-        """What is wrong with the files of the index, until it is rebuilt; "" for nothing."""
+        """The damage of the files of the index, until it is rebuilt; "" for none."""
         return self._current().damage()
 
     def terms(self) -> Terms:

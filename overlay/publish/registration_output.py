@@ -58,21 +58,22 @@ class RegistrationOutput(NamedTuple):
 
 
 def registration_text(kind: Kind, name: str, owner: str) -> str:
-    """What a transaction does that registers a card."""
+    """The effect of a transaction that registers a card, in words."""
     return f"registers the {kind.value} {_quoted(name)} for {owner}"
 
 
 class TransactionEffect(NamedTuple):
-    """What a transaction does in the registry, in words, and its outputs with a registration: the one that it spends
-    first, then new ones."""
+    """The effect of a transaction in the registry, in words, and its outputs with a registration: the one that it
+    spends first, then new ones."""
 
     text: str
     outputs: tuple[int, ...]
 
 
 def effect_of(held: RegistrationOutput | None, draft: Draft, network: str) -> TransactionEffect:
-    """What a transaction does that spends a registration by input 0, or registers cards; the text is "" for another.
-    The satoshi goes where the indexer follows it (law 3). Addresses are of a network. Raises RegistrationError."""
+    """The effect of a transaction that spends a registration by input 0, or registers cards; the text is "" for
+    another. The satoshi goes where the indexer follows it (law 3). Addresses are of a network. Raises
+    RegistrationError."""
     changes: list[str] = []
     outputs: list[int] = []
     if held is not None and (vout := draft.destination.vout) is not None and not draft.destination.burned:
@@ -98,7 +99,7 @@ def unknown_effect(draft: Draft, network: str) -> TransactionEffect:
 
 
 def _update_texts(held: RegistrationOutput, tx: Transaction, vout: int, network: str) -> list[str]:
-    """What the record of the output that a registration goes to means for it (law 4)."""
+    """The effects on a registration of the record in the output that it goes to (law 4), in words."""
     record, script, changes = output_record.read(tx, vout), tx.outputs[vout].script, []
     event = verdict.judge_update(held.kind, record).event
     if event is EventKind.REINSCRIBED and record.inscription:

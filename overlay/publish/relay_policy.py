@@ -1,4 +1,4 @@
-"""What nodes relay by default, by which the fee of a P2PKH transaction is computed."""
+"""The transactions that nodes relay by default, by which the fee of a P2PKH transaction is computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the trace of a transaction (`/v1/diagnose`) amounts to: whether a step is done, open or failed, and whether the
+"""The result of the trace of a transaction (`/v1/diagnose`): whether a step is done, open or failed, and whether the
 transaction is listed."""
 
 from __future__ import annotations

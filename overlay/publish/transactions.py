@@ -187,8 +187,8 @@ def change_of(tx: Transaction) -> list[Coin]:
 
 
 def _script_code(script: bytes) -> bytes:
-    """What OP_CHECKSIG of a P2PKH script, with an envelope before or after it, signs of it: what follows the last
-    OP_CODESEPARATOR that was executed before."""
+    """The part of a P2PKH script, with an envelope before or after it, that its OP_CHECKSIG signs: the part after the
+    last OP_CODESEPARATOR that was executed before."""
     start = depth = 0
     for op in ops(script):
         if op.opcode in (OP_IF, OP_NOTIF):

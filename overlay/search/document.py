@@ -1,4 +1,4 @@
-"""What an engine indexes: one `Document` per listing and range of heights in which it did not change."""
+"""Documents that engines index: one `Document` per listing and range of heights in which it did not change."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class TextKey(NamedTuple):
 
 
 class Fingerprint(NamedTuple):
-    """What a listing is compared by with others: its text keys, its rank (`NAMED` … `UNVERIFIED`), its owner, since
-    when its text has been the same (`card_texts.wording`), and digests of where it leads (`text_keys.destination`) and
-    of the host of its URL, 0 for none."""
+    """The features by which a listing is compared with others: its text keys, its rank (`NAMED` … `UNVERIFIED`), its
+    owner, since when its text has been the same (`card_texts.wording`), and digests of where it leads
+    (`text_keys.destination`) and of the host of its URL, 0 for none."""
 
     text_keys: tuple[TextKey, ...]
     rank: int = UNVERIFIED

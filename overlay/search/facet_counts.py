@@ -117,7 +117,7 @@ def choosing(query: Query, facet: str, value: str) -> Query:
 
 
 def prices_it(query: Query, facet: str) -> bool:
-    """Whether the chosen currency becomes the currency of the price bounds (law 15)."""
+    """Whether a facet's chosen currency becomes the currency of the price bounds (law 15)."""
     return facet == "acceptedCurrency" and asks_price(query) and query.price_currency is None
 
 

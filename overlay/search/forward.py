@@ -24,7 +24,7 @@ from parsers.cards import Skill
 
 
 class Described(Protocol):
-    """What has the texts of a listing: an agent, a server, a document."""
+    """An object with the texts of a listing: an agent, a server, a document."""
 
     @property
     def name(self) -> str: ...
@@ -213,7 +213,7 @@ def source_of(blob: bytes) -> int:
 
 
 def decoded(blobs: Sequence[bytes]) -> Forwards:
-    """What `encode` returned, as `ranker.rank` reads it."""
+    """The arrays of blobs that `encode` returned, as `ranker.rank` reads them."""
     heads = np.frombuffer(b"".join([blob[: _HEAD.size] for blob in blobs]), _HEADS)
     ends = heads["sizes"].cumsum(1, np.uint32)
     return Forwards.of(

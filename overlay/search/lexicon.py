@@ -22,7 +22,8 @@ TEXT_END, FIELD_END = 0, 1
 """The numbers between two texts of a field, and after each field."""
 
 ENDS = "\0", "\1"
-"""The same in texts that are joined; no compound contains them."""
+"""The characters between two texts of a field, and after each field, in texts that are joined; no compound contains
+them."""
 
 MOST = 2 << 20
 """Characters of compounds, with 16 for each of their words, in the lexicon in use: some 80,000 compounds of 400 bytes.

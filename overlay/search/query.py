@@ -69,8 +69,8 @@ def _sorted(value: object) -> object:
 
 
 class Lookup(NamedTuple):
-    """What a whole text may name, `by` which kind of name: listings with one of `facts`; for a `host`, those of it.
-    Listings with `leads` only come first among the results of the words."""
+    """The listings that a whole text may name, `by` which kind of name: listings with one of `facts`; for a `host`, the
+    listings of it. Listings with `leads` only come first among the results of the words."""
 
     by: str
     facts: tuple[str, ...]
@@ -178,7 +178,7 @@ def without_phrases(query: Query) -> Query | None:
 
 
 class StoredListing(Protocol):
-    """What an engine stores of a result: its id, its item (UTF-8 JSON object) and its packed offers (`prices.pack`)."""
+    """The stored form of a result: its id, its item (UTF-8 JSON object) and its packed offers (`prices.pack`)."""
 
     @property
     def id(self) -> str: ...

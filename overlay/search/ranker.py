@@ -32,7 +32,7 @@ FIELD_CONSTANT = (1 - _SHARE[0], 1 - _SHARE[1], 1 - _SHARE[2])
 FIELD_SHARE = (_SHARE[0] / MEAN_LENGTHS[0], _SHARE[1] / MEAN_LENGTHS[1], _SHARE[2] / MEAN_LENGTHS[2])
 """A term counts FIELD_WEIGHT / (FIELD_CONSTANT + FIELD_SHARE · length) for each occurrence in a field."""
 ALONE = FIELD_WEIGHT[0] / (FIELD_CONSTANT[0] + FIELD_SHARE[0])
-"""What a term of a name counts, however often it is repeated there: no more than a name of this term alone."""
+"""The weight of a term of a name, however often it is repeated there: no more than for a name of this term alone."""
 NAME_WORDS = 8
 """Terms of a name, with a position and without one, that have its weight; the others have that of a description, with
 the norm of the whole name, and no neighbours: a long list of words gains nothing by being a name."""
@@ -62,7 +62,7 @@ class Forwards(NamedTuple):
 
     @classmethod
     def of(cls, offsets: Ints, ends: Numbers, terms: Numbers, flags: Bytes, since: Floats) -> Forwards:
-        """Those of these arrays."""
+        """An object over these arrays, made read-only."""
         return cls(read_only(offsets), read_only(ends), read_only(terms), read_only(flags), read_only(since))
 
 
@@ -171,8 +171,8 @@ def _distinct_share(terms: Numbers, start: int, end: int) -> float:
 
 @compiled
 def field_norm(ends: Numbers, row: int, field: int) -> float:
-    """What an occurrence of a term in a field counts, by the field's weight and length; `row` is where the ends of the
-    document's sections begin."""
+    """The weight of an occurrence of a term in a field, by the field's weight and length; `row` is where the ends of
+    the document's sections begin."""
     first = np.int64(ends[row + field - 1]) if field else np.int64(0)
     length = np.int64(ends[row + field]) - first
     return FIELD_WEIGHT[field] / (FIELD_CONSTANT[field] + FIELD_SHARE[field] * length)

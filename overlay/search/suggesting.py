@@ -37,8 +37,8 @@ class Typed(NamedTuple):
 
 
 class Completed(NamedTuple):
-    """What completes a text in the latest `MAX_LISTINGS` listings of its plan: names, the latest first; for each
-    listing its skills and tags; and the completions that the name or the description of one contains."""
+    """The completions of a text in the latest `MAX_LISTINGS` listings of its plan: names, the latest first; for each
+    listing its skills and tags; and the words that the name or the description of one contains."""
 
     names: Sequence[Suggestion]
     labels: Sequence[Set[Suggestion]]
@@ -109,7 +109,7 @@ def joined_words(text: str) -> str:
 
 
 def completed_by_items(rows: Sequence[EngineHit], typed: Typed) -> Completed:
-    """What completes a text in the items of listings, for engines that store no labels."""
+    """The completions of a text in the items of listings, for engines that store no labels."""
     names, labels, contained = [], [], set[str]()
     for row in rows:
         item = decode(row.record.item)

@@ -57,7 +57,7 @@ class Terms(Protocol):
         ...
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
-        """The same of each of some terms, in one look-up."""
+        """Numbers of listings that contain each of some terms, in one look-up."""
         ...
 
     def similar(self, word: str, edits: int) -> list[Near]:
@@ -153,7 +153,7 @@ class TermDictionary:
         return self.counts.terms.get(term, 0)
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
-        """The same of each of some terms."""
+        """Numbers of listings that contain each of some terms."""
         return list(map(self.frequency, terms))
 
     def similar(self, word: str, edits: int) -> list[Near]:
@@ -193,7 +193,7 @@ class TermDictionary:
 
 
 def nearest(word: str, others: Sequence[str], edits: int, frequency: Callable[[str], int]) -> list[Near]:
-    """Those of other words in use that are within `edits` of a word, as `Terms.similar` orders them."""
+    """The words in use, among `others`, that are within `edits` of a word, as `Terms.similar` orders them."""
     from rapidfuzz.distance import OSA  # which takes as long to load as numpy
     from rapidfuzz.process import extract
 

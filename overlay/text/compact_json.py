@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 
 _ONLY_JSON = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
-"""What the standard library's encoder refuses is refused here too, but for NaN and infinity, which become null."""
+"""Options by which values that the standard library's encoder refuses are refused here too, but for NaN and infinity,
+which become null."""
 
 
 def encode(value: Any) -> bytes:
@@ -20,7 +21,7 @@ def encode(value: Any) -> bytes:
 
 
 def decode(data: bytes | memoryview) -> Any:
-    """What `encode` wrote; numbers of more than 64 bits become floats."""
+    """The value of JSON that `encode` wrote; numbers of more than 64 bits become floats."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:  # escaped lone surrogates

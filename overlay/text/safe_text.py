@@ -33,7 +33,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same for a terminal's or a log's line: tabs and line feeds escaped too."""
+    """The text, made visible for a terminal's or a log's line: tabs and line feeds are escaped too."""
     return visible(text).replace("\t", "\\t").replace("\n", "\\n")
 
 
@@ -44,7 +44,7 @@ def on_one_line(text: object, longest: int | None = None) -> str:
 
 
 def visible_in_json(text: str) -> str:
-    """The same for JSON text, in JSON's own escapes: it reads as the same values. Line feeds may lay it out."""
+    """JSON text, made visible by JSON's own escapes: it reads as the same values. Line feeds may lay it out."""
     return _shown(text, _escape_in_json, _escape_in_json)
 
 

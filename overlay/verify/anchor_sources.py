@@ -70,7 +70,7 @@ class RemoteAnchors:
         )
 
     def admitted(self, anchor: TopicAnchor) -> Sequence[AdmittedTransaction]:
-        """What an anchor is over, page by page."""
+        """The transactions that an anchor covers, read page by page."""
         listed = basm_answers.AdmittedListReader(anchor)
         while listed.question is not None:
             self._read("/requestAdmittedList", listed.question, listed.add)
@@ -117,7 +117,7 @@ class StoreAnchors:
         return self._topic.anchors.between(self._chain, first, last)
 
     def admitted(self, anchor: TopicAnchor) -> Sequence[AdmittedTransaction]:
-        """What an anchor is over."""
+        """The transactions that an anchor covers."""
         of_block = self._topic.anchors.admitted(self._chain, anchor.height)
         if of_block is None or of_block.block_hash != anchor.block_hash:
             raise ContradictionError(self, f"at height {anchor.height:,} there is another block now")

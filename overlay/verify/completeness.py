@@ -73,7 +73,7 @@ class Completeness:
         self.blocks.append(MinedBlock(b"", anchor.block_hash, anchor.height, header))
 
     def check(self, answer: ServerAnswer, links: HeaderLinks) -> str:
-        """What the comparison shows, in a sentence. Raises NotProvedError where `serving` leaves something out or
+        """The result of the comparison, in a sentence. Raises NotProvedError where `serving` leaves something out or
         contradicts itself, NotCheckedError where that cannot be determined."""
         try:
             if self._problem is not None:

@@ -22,10 +22,10 @@ UNPROVABLE = frozenset(
 """Members of every listing without a proof. A server can omit them unnoticed, so they are always reported."""
 
 UNPROVABLE_OF_AGENTS = frozenset(("motebit", "signed"))
-"""The same of agents: what their hosts publish."""
+"""Members of agents without a proof: the data that their hosts publish."""
 
 UNPROVABLE_OF_POINTERS = frozenset(("anchorCount", "anchors", "createdHeight", "drift", "fetchedFrom"))
-"""The same of listings with fetched cards: other pointers, and the results of fetches."""
+"""Members of listings with fetched cards without a proof: other pointers, and the results of fetches."""
 
 OPTIONAL_OF_CARDS = ("headers", "transport")
 """Members that an item has only where its card has them."""
@@ -36,7 +36,7 @@ MOST_NAMES, LONGEST_NAME = 200, 100
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a step proves: a sentence, and the members of the item with the values that they must have."""
+    """The result that a step proves: a sentence, and the members of the item with the values that they must have."""
 
     detail: str
     members: Mapping[str, Any] = field(default_factory=dict)

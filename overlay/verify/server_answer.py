@@ -124,7 +124,7 @@ class ServerAnswer:
 
 
 def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: bytes) -> ServerAnswer:
-    """What a server answers about listing `id_`. Raises NotProvedError naming what cannot be read."""
+    """The answer of a server about listing `id_`. Raises NotProvedError naming what cannot be read."""
     network = by_caip2(_text(proof, "chain"))
     if network is None:
         raise NotProvedError(f"it is on {proof['chain'][:100]!a}, a chain that this program does not support")

@@ -134,7 +134,7 @@ class Node:
         return bytes.fromhex(answer)[::-1] if isinstance(answer, str) and _HASH.fullmatch(answer) else None
 
     def unspent(self, outpoint: Outpoint) -> bool | None:
-        """Whether it is unspent in blocks; unconfirmed transactions do not count."""
+        """Whether the output is unspent in blocks; unconfirmed transactions do not count."""
         return self._call("gettxout", outpoint.txid[::-1].hex(), outpoint.vout, False) is not None
 
     def satoshis(self, outpoint: Outpoint) -> int | None:

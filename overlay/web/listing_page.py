@@ -69,7 +69,7 @@ class Provable:
 
 
 def provable(item: Mapping[str, Any], *, proved: bool) -> Provable | None:
-    """What can be verified of a listing; None where no proof is stored."""
+    """The parts of a listing that can be verified; None where no proof is stored."""
     network = by_caip2(item["caip2"])
     if not proved or network is None or not mined(item["caip2"]):
         return None

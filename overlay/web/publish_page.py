@@ -138,8 +138,8 @@ async def publish(request: web.Request) -> web.Response:
 
 
 async def publish_pasted(request: web.Request) -> web.Response:
-    """The same for a form: `what` is a txid, a raw transaction or a card. With `fetch`, the txid is requested as by
-    /v1/ingest."""
+    """The page Check & track for a form: `what` is a txid, a raw transaction or a card. With `fetch`, the txid is
+    requested as by /v1/ingest."""
     form = read_form(await body(request, MAX_BYTES))
     if "what" not in form:
         raise bad_request("missing", "the form has no field what: a transaction or a card", "what")

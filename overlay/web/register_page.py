@@ -62,7 +62,7 @@ ACTIONS = {
     REGISTER: "Register a new listing", UPDATE: "Update a listing", TRANSFER: "Transfer a listing to another address",
     DELIST: "Delist a listing for good",
 }  # fmt: skip
-"""What the page prepares, with its words."""
+"""The actions that the page prepares, with their words."""
 
 _NEEDED = {
     REGISTER: "what (a card), app and owner (an address) are needed", UPDATE: "id and what (a card) are needed",
@@ -76,8 +76,8 @@ _FILE = 'attachment; filename="a2b-registration.json"'
 
 @dataclass(frozen=True, slots=True)
 class RegistrationForm:
-    """What is filled in; `action` is one of ACTIONS, `id` the listing that it changes, `owner` the address that will
-    have it; `rate` is satoshis per 1,000 bytes, `currency` what the cost is shown in."""
+    """The fields of the form; `action` is one of ACTIONS, `id` the listing that it changes, `owner` the address that
+    will have it; `rate` is satoshis per 1,000 bytes, `currency` what the cost is shown in."""
 
     action: str = REGISTER
     id: str = ""

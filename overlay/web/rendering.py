@@ -193,12 +193,12 @@ PAGE_BYTES = 65_000
 """Bytes of a page: style sheet, scripts, a logo and later updates fit beside it into 100 kB."""
 
 LISTING_BYTES = 57_900
-"""The same for a listing's page with the script that verifies the proof."""
+"""Bytes of a listing's page with the script that verifies the proof, within the same limit."""
 
 WITH_LOGOS = 64_600
-"""What a page of results may have with the logos on it, each taken for one of LOGO_BYTES (1,300): style sheet, scripts
-and completions fit beside them into 100 kB. So 20 logos, 26 kB, go with a page of 39 kB, where 20 usual cards make one
-of 20 to 40."""
+"""Bytes of a page of results with the logos on it, each taken for one of LOGO_BYTES (1,300): style sheet, scripts and
+completions fit beside them into 100 kB. So 20 logos, 26 kB, go with a page of 39 kB, where 20 usual cards make one of
+20 to 40."""
 
 _SCALES = (1.0, 0.5, 0.2, 0.06)
 

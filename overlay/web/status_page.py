@@ -21,7 +21,7 @@ POINTERS = {
     "new": "not fetched yet", "met": "that meet their hash", "unhashed": "without a hash", "mismatch": "that do not",
     "failed": "tried again later", "given-up": "given up",
 }  # fmt: skip
-"""What became of the cards that pointers name, in words."""
+"""The states of the cards that pointers name, in words."""
 
 DEGRADED = {
     "database": "the database does not answer or cannot be written, and counts may be old",
@@ -29,7 +29,7 @@ DEGRADED = {
     "index-behind": "new listings cannot be searched yet",
     "failed": "some listings, rows or hosts failed and are left out",
 }  # fmt: skip
-"""What does not work, in words."""
+"""The parts that do not work, in words."""
 
 MAX_CHAINS = 6
 """Chains of which lines are drawn: two of 3 kB at most."""
@@ -54,7 +54,7 @@ def _page(services: AppServices) -> bytes:
 
 
 def degraded(word: str) -> str:
-    """What a word of `degraded` says."""
+    """The description of a word of `degraded`."""
     kind, _, name = word.partition(":")
     if kind == "sources-disagree":
         return f"the sources of the chain {name} disagree"

@@ -118,12 +118,12 @@ class NativeEngine:
         return self._current().position
 
     def content(self) -> IndexContent | None:
-        """What its documents were made by."""
+        """The content that its documents were made by."""
         manifest = self._current().manifest
         return manifest.content if manifest.number else None
 
     def damage(self) -> str:
-        """What is wrong with the index."""
+        """The damage of the index, in words; "" for none."""
         return self._current().damage
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
@@ -131,11 +131,11 @@ class NativeEngine:
         return self._checked(lambda view: _searched(view, query, plan, start, stop))
 
     def complete(self, typed: Typed) -> Completed:
-        """What completes a text."""
+        """The completions of a text."""
         return self._checked(lambda view: completed(view.current, typed))
 
     def _checked(self, read: Callable[[NativeView], _Read]) -> _Read:
-        """What is read of the current view: again, without damaged segments, when damage shows."""
+        """The result of `read` on the current view; read again, without damaged segments, when damage shows."""
         view = self._current()
         try:
             result = read(view)

@@ -1,4 +1,4 @@
-"""What completes a text: the labels of the latest documents that contain its words (`suggesting`)."""
+"""Completions of a text: the labels of the latest documents that contain its words (`suggesting`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = tuple[int, bytes, Segment, int]
 
 
 def completed(segments: Sequence[Segment], typed: Typed) -> Completed:
-    """What completes a text in the documents of current segments."""
+    """The completions of a text in the documents of current segments."""
     latest = _latest(segments, typed.plan)
     names: dict[int, Suggestion] = {}
     labels: list[set[Suggestion]] = [set() for _ in latest]
@@ -80,7 +80,7 @@ def _labels(segment: Segment, documents: Ints, beginnings: Sequence[str]) -> lis
 
 
 def _words(segment: Segment, documents: Ints, words: Sequence[str]) -> set[str]:
-    """Those of some words that the name or the description of a document contains."""
+    """The words, of those passed in, that the name or the description of a document contains."""
     a, is_contained = segment.arrays, np.zeros(len(words), np.uint8)
     kernels.contained(
         documents, a["document_surfaces_offsets"], a["text_surfaces"], a["document_surfaces"],

@@ -36,7 +36,7 @@ def completing(
 
 @compiled
 def _completes(data: Bytes, start: int, end: int, keys: Bytes, key_offsets: Ints) -> bool:
-    """Whether the first or the second line of data[start:end] contains all keys."""
+    """Whether a line of data[start:end], the first or the second, contains all keys."""
     for _ in range(2):
         for key in range(len(key_offsets) - 1):
             stop = _end_of_search(data, start, end, keys, key_offsets[key], key_offsets[key + 1])

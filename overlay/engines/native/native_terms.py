@@ -58,7 +58,7 @@ class NativeTerms:
         return self.frequencies((term,))[0]
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
-        """The same of each of some terms, in one look-up."""
+        """Numbers of listings that contain each of some terms, in one look-up."""
         counts = [0] * len(terms)
         for segment in self._segments:
             of_term = segment.of_term

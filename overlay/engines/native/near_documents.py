@@ -44,7 +44,7 @@ def _nearest(results: Sequence[SegmentResults], query: Query, left_out: Sequence
 
 
 def _chosen(parts: Sequence[Nearest], positions: Ints) -> list[Nearest]:
-    """Those of all parts at some positions."""
+    """The nearest documents at some positions, counted over all parts."""
     is_chosen = np.zeros(sum(len(part.documents) for part in parts), bool)
     is_chosen[positions] = True
     marks = np.split(is_chosen, np.cumsum([len(part.documents) for part in parts])[:-1])

@@ -198,7 +198,7 @@ class _Ranked:
         return [documents[self._within(indexes, part) - part.start] for _, documents, part in self._parts()]
 
     def _within(self, indexes: Ints, part: slice) -> Ints:
-        """Those of these indexes that are of one segment."""
+        """The indexes, of those passed in, that are of one segment."""
         return indexes if len(self._segments) == 1 else indexes[(indexes >= part.start) & (indexes < part.stop)]
 
     def order(self) -> Ints:

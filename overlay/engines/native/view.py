@@ -33,7 +33,7 @@ class NativeView:
 
     @classmethod
     def empty(cls, damage: str = "") -> NativeView:
-        """That of an index without a commit that can be read."""
+        """A view of an index without a commit that can be read."""
         return cls(_EMPTY, (), damage)
 
     @classmethod
@@ -93,7 +93,8 @@ def _without_folder(text: str, folder: Path) -> str:
 
 
 def _damage(folder: Path, manifest: Manifest, error: SegmentError | OSError) -> str:
-    """What is wrong with a segment that could not be opened. Raises the error where that may be otherwise soon."""
+    """The damage of a segment that could not be opened, in words. Raises the error where another try may soon
+    succeed."""
     if isinstance(error, SegmentError):
         return str(error)
     is_missing = isinstance(error, FileNotFoundError)

@@ -53,7 +53,7 @@ class DamagedSegmentError(SegmentError):
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
         self.name = name
-        """That of the segment."""
+        """The name of the segment."""
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ def joined(folder: Path, name: str, sources: Sequence[Segment]) -> SegmentEntry:
 
 
 def damaged(folder: Path, entry: SegmentEntry) -> str:
-    """What is wrong with the file of a segment, all of which is read; "" for nothing. Raises OSError."""
+    """The damage of the file of a segment, all of which is read; "" for none. Raises OSError."""
     path = manifests.segment_path(folder, entry.name)
     try:
         arrays = SegmentFile.open(path).damaged()

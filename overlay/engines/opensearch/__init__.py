@@ -64,7 +64,7 @@ class OpenSearchEngine:
         return self._state().position
 
     def content(self) -> IndexContent | None:
-        """What its documents were made by."""
+        """The content that its documents were made by."""
         state = self._state()
         return state.content if state.commit else None
 
@@ -80,7 +80,7 @@ class OpenSearchEngine:
         return ranked(Searcher(self._cluster, self._index, state).search, query, plan, start, stop)
 
     def complete(self, typed: Typed) -> Completed:
-        """What completes a text."""
+        """The completions of a text."""
         return completed_by_items(self.search(Query(), typed.plan, 0, MAX_LISTINGS).rows, typed)
 
     def terms(self) -> TermDictionary:

@@ -49,7 +49,7 @@ class ConflictError(BusyError):
 
 
 class RemovedError(UnavailableError):
-    """What a request names is missing: the index was never made, or was removed meanwhile."""
+    """The index that a request names is missing: it was never made, or was removed meanwhile."""
 
 
 class StoredValue(NamedTuple):
@@ -92,7 +92,7 @@ class Cluster:
         return replace(cluster, watch=ClusterWatch(cluster.ping))
 
     def for_writing(self) -> Cluster:
-        """The same for a writer, which waits longer for each request, and repeats it."""
+        """A copy of the cluster for a writer, which waits longer for each request, and repeats it."""
         return replace(self, client=self.writing_client, watch=None)
 
     def ping(self) -> None:

@@ -197,7 +197,7 @@ def _none(part: Json) -> Json:
 
 
 def _tiered(query_body: Json, all_words: Json | None) -> Json:
-    """The same documents, scored 1 if they contain all words, else 0."""
+    """A query for the same documents, scored 1 if they contain all words, else 0."""
     should = {"constant_score": {"filter": all_words or {"match_all": {}}, "boost": 1.0}}
     return {"bool": {"filter": [query_body], "should": [should]}}
 

@@ -47,7 +47,7 @@ class StoredTermCounts:
             return self._terms
 
     def _read(self, state: OpenSearchCommitState, after: int) -> list[TermCounts]:
-        """What commits wrote after a commit."""
+        """The term counts that commits wrote after a commit."""
         body: Json = {
             "query": {"bool": {"filter": [{"range": {"batch": {"gt": after, "lte": state.commit}}}]}},
             "_source": ["batch", "body"],

@@ -76,7 +76,7 @@ class WhooshEngine:
             return self._current().position
 
     def content(self) -> IndexContent | None:
-        """What its documents were made by."""
+        """The content that its documents were made by."""
         with self._reading:
             return self._current().content
 
@@ -90,7 +90,7 @@ class WhooshEngine:
             return ranked(partial(search, self._current()), query, plan, start, stop)
 
     def complete(self, typed: Typed) -> Completed:
-        """What completes a text."""
+        """The completions of a text."""
         return completed_by_items(self.search(Query(), typed.plan, 0, MAX_LISTINGS).rows, typed)
 
     def terms(self) -> TermDictionary:
