@@ -46,7 +46,7 @@ class Key(NamedTuple):
 
     @property
     def hash160(self) -> bytes:
-        """What an address says of it."""
+        """The public key hash in its address."""
         return new("ripemd160", sha256(self.public).digest()).digest()
 
     @property
@@ -98,7 +98,7 @@ def pay(coins: Sequence[Coin], outputs: Sequence[tuple[int, bytes]]) -> bytes:
 
 
 def _digest(inputs: Sequence[TxInput], outs: Sequence[TxOutput], number: int, coin: Coin) -> bytes:
-    """What is signed for an input: BIP 143's form with SIGHASH_FORKID."""
+    """The digest that is signed for an input: BIP 143 with SIGHASH_FORKID."""
     prevouts = b"".join(item.prevout.pack() for item in inputs)
     paid = b"".join(item.satoshis.to_bytes(8, "little") + varint(len(item.script)) + item.script for item in outs)
     parts = [

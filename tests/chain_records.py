@@ -1,4 +1,4 @@
-"""What a store holds, in the terms of the sample chain's README, for comparison with an oracle."""
+"""The contents of a store, in the terms of the sample chain's README, for comparison with an oracle."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class ChainKit:
         return self._raws[self._txid(what)]
 
     def satoshis(self, outpoint: Outpoint) -> int:
-        """What an output made here holds."""
+        """The satoshis of an output made here."""
         return self._values[outpoint]
 
     def address(self, owner: str) -> str:
@@ -263,7 +263,7 @@ class ChainKit:
         raise ValueError(f"{to!r} is no way to burn a satoshi: expected 'change' or 'fee'")
 
     def displace(self, outpoint: Outpoint, card: Json | bytes, **form: Any) -> Outpoint:
-        """What looks like an update but is none: a coin stands before the satoshi, which ends in the change."""
+        """Make a transaction that resembles an update: a coin stands before the satoshi, which ends in the change."""
         owner = self._owners[outpoint]
         script = inscription(body_of(card), self._fields[outpoint], owner, **form)
         return self._make([self.fund(), outpoint, self.fund()], [(1, script)], owner)

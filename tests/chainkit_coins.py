@@ -1,4 +1,4 @@
-"""What the mint must know of each coin: its regtest genesis, addresses, proof of work and serialisation."""
+"""The parameters of each coin for the mint: its regtest genesis, addresses, proof of work and serialisation."""
 
 from __future__ import annotations
 

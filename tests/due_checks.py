@@ -1,4 +1,4 @@
-"""What is due in the queue of checks."""
+"""The checks that are due in the queue."""
 
 from __future__ import annotations
 

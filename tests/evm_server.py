@@ -167,7 +167,7 @@ class EvmServer:
         return source
 
     def direct(self, query: str = "") -> EvmChain:
-        """The same without a connection: what would go over HTTP goes through a function."""
+        """A chain that follows it without a connection: requests go through a function instead of HTTP."""
         created = self.chain(query)
         created.endpoint.rpc.call = self._call  # type: ignore[method-assign]
         return created

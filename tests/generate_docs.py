@@ -57,7 +57,7 @@ def _resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[
 
 
 def _members(schema: Mapping[str, Any]) -> Iterator[str]:
-    """What a JSON object holds: its description, and a table of its members."""
+    """The description of a JSON object, and a table of its members."""
     if "description" in schema:
         yield from ("", schema["description"])
     if "properties" in schema:

@@ -86,7 +86,7 @@ def hashes(chain: HeaderChain) -> list[bytes]:
 
 
 def check_linked(chain: HeaderChain) -> None:
-    """That the best chain is one, down to genesis."""
+    """Check that the best chain is one, down to genesis."""
     tip = chain.tip()
     assert tip is not None
     for height in range(1, tip.height + 1):

@@ -163,7 +163,7 @@ class Hostile:
             await asyncio.sleep(0)
 
     def paths(self) -> list[str]:
-        """What was asked for, the opt-out left out."""
+        """The requested paths, without the opt-out."""
         return [request.path for request in self.requests if request.path != "/robots.txt"]
 
 

@@ -26,7 +26,8 @@ from tests.oracles.anchors import Anchor
 
 
 class Indexing:
-    """What follows these chains into the database at `url`. Use it in a `with`; a restart keeps only the database."""
+    """An indexer that follows these chains into the database at `url`. Use it in a `with`; a restart keeps only the
+    database."""
 
     def __init__(self, url: str, *chains: Chain) -> None:
         self.url, self.chains = prepare_sqlite(url), chains
@@ -42,7 +43,7 @@ class Indexing:
 
     @property
     def source_store(self) -> SourceStore:
-        """What sources keep in the database."""
+        """The store that sources use."""
         return SourceStore(self.writer)
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -85,7 +86,7 @@ class Indexing:
         return next(item for item in chain_records.registrations(self.store, chain) if item["id"] == str(id_))
 
     def kinds(self, id_: object, chain: str = "demo") -> list[str]:
-        """What happened to a registration."""
+        """The kinds of a registration's revisions."""
         return [revision["kind"] for revision in self.registration(id_, chain)["revisions"]]
 
     def rejections(self, chain: str = "demo") -> list[tuple[str | None, str]]:
@@ -142,7 +143,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def fresh(empty: Path, *chains: Chain) -> Iterator[Indexing]:
-    """What follows these chains into a database of its own, which is gone at the end."""
+    """An indexer that follows these chains into a database of its own, which is gone at the end."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(empty, f"{folder}/a2b.db")
         with Indexing(f"sqlite:///{folder}/a2b.db", *chains) as indexing:

@@ -62,7 +62,7 @@ def bump_of(block: Block, txid: bytes) -> bytes:
 
 
 def speaks(transaction: Transaction) -> bool:
-    """What a subscription for inscriptions and MAP matches: never a bare move."""
+    """True for a transaction that a stream of inscriptions and MAP delivers: never a bare move."""
     return any(b"ord" in output.script or b"1PuQa7K62MiKCtssSLKy1kh56WWU7MtUR5" in output.script for output in
                transaction.outputs)  # fmt: skip
 

@@ -33,7 +33,7 @@ MWEB_HEIGHT = 432
 
 
 class RpcError(Exception):
-    """What the node refuses, in its words."""
+    """The node refuses a call, in its words."""
 
 
 def binary() -> str | None:

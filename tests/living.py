@@ -73,7 +73,7 @@ class World:
         return self.kit.blocks[before:]
 
     def coins(self, node: Node) -> dict[Outpoint, bool]:
-        """What a node's best chain leaves unspent."""
+        """The unspent outputs of a node's best chain."""
         return dict(self.scribe.views[node.best[-1].hash])
 
     def announce(self, node: Node, plan: Spend, *, conflicting: bool) -> None:
@@ -110,8 +110,8 @@ class World:
         return block
 
     def _fitting(self, raws: dict[bytes, bytes], coins: dict[Outpoint, bool]) -> dict[bytes, bytes]:
-        """Those of these transactions that can be mined, in this order of preference; `coins` are without what they
-        spend afterwards."""
+        """The transactions, of those passed in, that can be mined, in this order of preference; `coins` are without the
+        outputs that they spend afterwards."""
         results: dict[bytes, bytes] = {}
         waiting = list(raws)
         while ready := next((item for item in waiting if self._can_spend(self._tx(item), coins)), None):

@@ -23,7 +23,8 @@ def merged_work(
     header: bytes, *, siblings: Sequence[bytes] = (bytes(32),) * 2, chains: Sequence[bytes] = (), index: int = 0,
     nonce: int = 0, script: bytes | None = None, bits: int = 0x207FFFFF, parent_version: int = 1, place: int = 0,
 ) -> bytes:  # fmt: skip
-    """What follows a header of that work: the other chain's coinbase, two branches, and its header, mined."""
+    """The proof of merge-mined work that follows a header: the other chain's coinbase, two branches, and its header,
+    mined."""
     root = climb(sha256d(header), chains, index)[::-1]
     numbers = (1 << len(chains)).to_bytes(4, "little") + nonce.to_bytes(4, "little")
     named = b"\xfa\xbemm" + root + numbers if script is None else script.replace(b"ROOT", root + numbers)

@@ -319,7 +319,7 @@ class Node:
 
 
 class Publisher:
-    """What a node publishes over ZeroMQ, on a port of its own."""
+    """The ZeroMQ messages of a node, on a port of its own."""
 
     def __init__(self, port: int = 0) -> None:
         self._context = zmq.Context()

@@ -84,7 +84,7 @@ class Clock:
 
 
 def due(store: Store, now: int = 10**15) -> list[str]:
-    """What should be fetched then."""
+    """The locators that are due then."""
     return [due_locator.locator for due_locator in due_locators(store, now, 100)]
 
 

@@ -13,7 +13,7 @@ MAINNET = "0x8004a169fb4a3325136eb29fa0ceb6d2e539a432"
 
 
 class Log(NamedTuple):
-    """What a contract logs: topics of 32 bytes, and data."""
+    """A log of a contract: topics of 32 bytes, and data."""
 
     topics: tuple[bytes, ...]
     data: bytes

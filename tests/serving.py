@@ -26,7 +26,7 @@ def settings(folder: Path, **flags: Any) -> Settings:
 
 
 def new_app(folder: Path, *chains: MemoryChain, serve: bool = True, follow: bool = True, **flags: Any) -> AppContext:
-    """What follows these chains and serves them, or one of both."""
+    """A process that follows these chains and serves them, or does one of both."""
     options = settings(folder, **flags)
     store = open_store(options, create=True)
     return AppContext(
@@ -40,7 +40,7 @@ def new_app(folder: Path, *chains: MemoryChain, serve: bool = True, follow: bool
 
 
 def built(folder: Path, chains: str, **flags: str) -> AppContext:
-    """What `a2b up` makes of these chains, as the setting names them."""
+    """The process that `a2b up` builds for these chains, as the setting names them."""
     return build(settings(folder, chains=chains, **flags), follow=True, serve=True)
 
 

@@ -1,4 +1,4 @@
-"""What statements cost, counted in instructions of SQLite's virtual machine: the same on every machine."""
+"""The cost of statements, counted in instructions of SQLite's virtual machine: the same on every machine."""
 
 from __future__ import annotations
 

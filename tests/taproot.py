@@ -103,7 +103,7 @@ def reveal(commitment: Commitment, outpoint: Outpoint, satoshis: int, outputs: S
 
 
 def _message(commitment: Commitment, outpoint: Outpoint, satoshis: int, outs: Sequence[TxOutput]) -> bytes:
-    """What is signed, by BIP 341 and 342, for the only input of a transaction."""
+    """The signed message, by BIP 341 and 342, for the only input of a transaction."""
     joined = b"".join(item.satoshis.to_bytes(8, "little") + varint(len(item.script)) + item.script for item in outs)
     locked = varint(len(commitment.locking)) + commitment.locking
     fields = (outpoint.pack(), satoshis.to_bytes(8, "little"), locked, b"\xff" * 4, joined)

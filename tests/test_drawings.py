@@ -49,7 +49,7 @@ def rooms() -> tuple[dict[str, set[Arrow]], set[Arrow]]:
 
 
 def reached(graph: set[Arrow], start: str) -> set[str]:
-    """What is reached from a node over any number of arrows."""
+    """The nodes that are reached from a node over any number of arrows."""
     results: set[str] = set()
     waiting = [start]
     while waiting:

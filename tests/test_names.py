@@ -7,6 +7,7 @@ import re
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -148,13 +149,91 @@ def test_prose_is_plain() -> None:
     assert not bad
 
 
+_WITHOUT_NOUN = re.compile(r"(?:What|Those|That|The same|All of them)\b")
+"""Beginnings of a docstring whose pronoun has no noun of its own, whatever follows it."""
+
+_EVERYDAY_NOUNS = "argument character digit element folder header letter name path push scope test"
+
+_FUNCTION_WORDS = (
+    "a all an and another any are as at been both by each first from had has have if in is it its last left may more"
+    " most new next no none not of off on one only or other out own same so such that the them these this those to two"
+    " up was were when where which with without"
+)
+"""Words that stand in names of classes and terms, too, and are no nouns."""
+
+
+@cache
+def nouns() -> frozenset[str]:
+    """The nouns of the program: words of its classes, of its modules and of the glossary's terms."""
+    words = set(_EVERYDAY_NOUNS.split())
+    for path in modules():
+        words.update(path.stem.split("_"))
+        classes = (node.name for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef))
+        words.update(word.lower() for name in classes for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", name))
+    terms = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    words.update(word for term in terms for word in re.findall(r"[a-z]+", term.lower()))
+    return frozenset(words.difference(_FUNCTION_WORDS.split()))
+
+
+def is_noun(word: str) -> bool:
+    """Whether the nouns of the program have a word, in singular or plural, or with 's."""
+    bare = word.strip(".,:;()`'").lower().removesuffix("'s")
+    return not nouns().isdisjoint((bare, bare.removesuffix("s"), bare.removesuffix("es"), re.sub("ies$", "y", bare)))
+
+
+def is_headless(docstring: str) -> bool:
+    """Whether a docstring has to be read on to see what it is about.
+
+    A beginning of `_WITHOUT_NOUN` is refused whatever follows. `Whether` needs a noun of the program in the rest of
+    its first five words, in its first sentence: adverbs, pronouns and verbs do not help, as only `nouns` count."""
+    words = re.split(r"[.;:](?:\s|$)", docstring, maxsplit=1)[0].split()[:5]
+    return bool(_WITHOUT_NOUN.match(docstring)) or (words[:1] == ["Whether"] and not any(map(is_noun, words[1:])))
+
+
+def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Texts that stand as statements, with their lines: of modules, classes, functions and attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+
+
+def test_no_docstring_begins_with_a_pronoun_without_its_noun() -> None:
+    bad = []
+    for path in [*modules(), *modules_of_tests()]:
+        headless = ((line, text) for line, text in docstrings(parsed(path)) if is_headless(text))
+        bad += [f"{name_of(path)}:{line}: {text.splitlines()[0]}" for line, text in headless]
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    [
+        "What is due.", "What a page of results really holds, the card: x.", "Those of these blocks that are stored.",
+        "That an event is on a chain.", "The same for a block.", "All of them.", "Whether any of them does.",
+        "Whether it is very surely, quite simply so: a block.", "Whether it is. A block.",
+    ],
+)  # fmt: skip
+def test_a_docstring_without_a_subject_is_found(docstring: str) -> None:
+    assert is_headless(docstring)
+
+
+@pytest.mark.parametrize("docstring", ["Whether the best chain has the block.", "Whether transactions are stored."])
+def test_a_docstring_with_a_subject_is_allowed(docstring: str) -> None:
+    assert not is_headless(docstring)
+
+
+def modules_of_tests() -> list[Path]:
+    """The modules of the tests, without those of other projects."""
+    others = {"python_modules", "node_modules"}
+    return [path for path in sorted((ROOT / "tests").rglob("*.py")) if not others & set(path.parts)]
+
+
 def test_names_in_tests_say_what_they_hold() -> None:
     bad = []
-    for path in sorted((ROOT / "tests").rglob("*.py")):
-        if not {"python_modules", "node_modules"} & set(path.parts):
-            stored = [(path.stem, 0), *names(parsed(path))]
-            bad += [f"{name_of(path)}:{line} {name}" for name, line in stored if name.strip("_").lower() in NEVER]
-            bad += [f"{name_of(path)}:{line} {name}" for name, line in stored if _is_unclear_test(name)]
+    for path in modules_of_tests():
+        stored = [(path.stem, 0), *names(parsed(path))]
+        bad += [f"{name_of(path)}:{line} {name}" for name, line in stored if name.strip("_").lower() in NEVER]
+        bad += [f"{name_of(path)}:{line} {name}" for name, line in stored if _is_unclear_test(name)]
     assert not bad, "\n".join(bad)
 
 

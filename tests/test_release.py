@@ -1,4 +1,4 @@
-"""What is released: a wheel and an sdist of the same bytes wherever they are built, which need no checkout."""
+"""The release: a wheel and an sdist of the same bytes wherever they are built, which need no checkout."""
 
 from __future__ import annotations
 

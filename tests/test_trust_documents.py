@@ -70,7 +70,7 @@ def test_the_commands_of_a_page_make_the_documents_that_it_shows(name: str, tmp_
 
 
 def members_of_dct(text: str) -> dict[str, Any]:
-    """What does not change from token to token."""
+    """The members that do not change from token to token."""
     token = read_dct(text)
     random = ("delegationId", "expiresAt", "issuedAt")
     return {name: value for name, value in token["authority"].items() if name not in random}

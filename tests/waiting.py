@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 async def until(what: Callable[[], T]) -> T:
-    """What a function answers, once it is true. Raises TimeoutError."""
+    """The answer of a function, once it is true. Raises TimeoutError."""
     async with asyncio.timeout(PATIENCE):
         while not (result := what()):  # noqa: ASYNC110 - what is waited for tells nobody
             await asyncio.sleep(0.01)

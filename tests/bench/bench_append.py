@@ -42,7 +42,7 @@ TABLES = (blocks, cards, events, proofs, changes)
 
 
 class Run(NamedTuple):
-    """What one run took: seconds of the whole path, of `block_writer.append`, and plain sqlite3 with these rows."""
+    """The seconds of one run: of the whole path, of `block_writer.append`, and of plain sqlite3 with these rows."""
 
     whole: float
     append: float

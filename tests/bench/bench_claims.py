@@ -1,4 +1,4 @@
-"""What verification of one document costs at most, and receipts a second: `python -m tests.bench.bench_claims`.
+"""The highest cost of verifying one document, and receipts a second: `python -m tests.bench.bench_claims`.
 
 Each line is the median of some runs in milliseconds, of a document near a limit; the bar for one is 50 ms.
 """

@@ -43,7 +43,7 @@ def raw(inputs: list[TxInput], outputs: list[TxOutput]) -> tuple[str, bytes]:
 
 
 def attacks() -> dict[str, tuple[str, bytes]]:
-    """What is handed in, by name."""
+    """The texts and bytes that are handed in, by name."""
     pointer = TxOutput(0, build("a.example"))
     big = b'{"name":"x","url":"https://a.example","skills":[' + b",".join(b'{"id":"%d"}' % i for i in range(60_000))
     card = TxOutput(1, inscription(big + b"]}", {"app": "x", "type": "a2b-agent"}, "eve"))

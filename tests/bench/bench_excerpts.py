@@ -1,4 +1,5 @@
-"""What heights cost in which a subscription delivers nothing, beside plain `sqlite3` writing the same rows, in one run.
+"""The cost of heights in which a JungleBus stream delivers nothing, beside plain `sqlite3` writing the same rows, in
+one run.
 
 `python -m tests.bench.bench_excerpts`. A start at height 783,968 passes some 160,000 of them before the first second of
 following; each becomes a row, as a block does on every other chain.

@@ -1,4 +1,5 @@
-"""What strangers can write at most, at several sizes: `python -m tests.bench.bench_hostile [CASE …] [--sizes N,N]`.
+"""The cost of the most that strangers can write, at several sizes: `python -m tests.bench.bench_hostile [CASE …]
+[--sizes N,N]`.
 
 Each case is a chain of one block, in block files: `registrations` and `near` (registrations that lack one thing) in MB,
 `cards` (registrations with a card of 1 MB) in MB, `pointers` (of other hashes, to one host) in thousands, `updates`
@@ -81,7 +82,8 @@ def registration(number: int) -> bytes:
 
 
 def near_miss(number: int) -> bytes:
-    """What would be a registration with one satoshi instead of two, with a type that exists, or with a valid card."""
+    """A transaction that would be a registration with one satoshi instead of two, with a type that exists, or with a
+    valid card."""
     faults = ({"satoshis": 2}, {"fields": FIELDS | {"type": "a2b-agnt"}}, {"body": card(number)[:-1]})
     fault = faults[number % len(faults)]
     script = inscription(fault.get("body", card(number)), fault.get("fields", FIELDS), "owner")

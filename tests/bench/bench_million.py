@@ -70,7 +70,7 @@ class Command(Running):
 
 
 class Finished(NamedTuple):
-    """What a command took to its end: seconds, processor seconds, MB of private memory at most, and its output."""
+    """The cost of a command: seconds, processor seconds, MB of private memory at most, and its output."""
 
     seconds: float
     cpu: float
@@ -192,7 +192,7 @@ class Run:
         line("on disk: database", f"{taken:,.0f} MB  {1e6 * taken / listed:,.0f} bytes a registration")
 
     def print_requests(self, server: Command, number: int) -> None:
-        """What a client waits for."""
+        """Print the milliseconds for which a client waits."""
         print(f"{'milliseconds of a request':<42}{'p50':>10}{'p90':>10}{'p99':>10}{'most':>10}{'CPU':>10}")
         connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=600)
 
@@ -263,7 +263,7 @@ class Run:
             print_memory("after the restart", indexer, server)
 
     def print_commands(self) -> None:
-        """What reads or writes everything, each alone."""
+        """Print the cost of commands that read or write everything, each alone."""
         stored = self._status("status", "--json")
         assert self._status("status --recompute", "--json", "--recompute") == stored, "the stored state hash"
         file = str(self.folder / "snapshot.gz")
@@ -305,7 +305,7 @@ def since(began: float, command: Command, cpu: float = 0.0) -> str:
 
 
 def print_memory(when: str, indexer: Command, server: Command) -> None:
-    """What both take."""
+    """Print the memory of both processes."""
     for name, command in (("indexer", indexer), ("server", server)):
         private, mapped = command.memory()
         line(f"{name} {when}", f"{private:,.0f} MB private, {mapped:,.0f} MB mapped")

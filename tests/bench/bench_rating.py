@@ -161,7 +161,7 @@ def slanders(cost: Cost) -> None:
 
 
 def prices(cost: Cost) -> None:
-    """What each star costs at least, to who owns every key."""
+    """Print the least cost of each star, to an attacker who owns every key."""
     print("\n  stars      fees  payments  accomplices  transactions")
     for half_stars in range(1, 10):
         fees, payments, accomplices, transactions = cheapest(half_stars / 2, cost)

@@ -155,7 +155,7 @@ class Chain:
 
 
 def row(every: int, readers: int, transactions: int) -> str:
-    """What a chain takes."""
+    """The line with the times of a chain."""
     chain, resolver, reading, resolving, single, events = Chain(every, transactions), Resolver(), 0.0, 0.0, 0.0, 0
     with get_context("spawn").Pool(readers, block.prepare) as pool:
         for height in range(1, BLOCKS + 1):

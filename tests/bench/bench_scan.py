@@ -77,7 +77,7 @@ def own_reading(data: bytes, offsets: list[int]) -> None:
 
 
 def contestants(data: bytes) -> dict[str, tuple[Callable[[], object], int]]:
-    """What is measured, and how many times."""
+    """The measured functions, and how many times each runs."""
     source = np.frombuffer(data, np.uint8)
     target = np.empty_like(source)
     nobody, million = block.WatchedOutpoints(), block.WatchedOutpoints()
@@ -108,7 +108,7 @@ def table(data: bytes) -> None:
 
 
 def child(code: str, *arguments: str, cache: str) -> str:
-    """What a fresh process prints."""
+    """The text that a fresh process prints."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()

@@ -57,7 +57,7 @@ request = function() at = at %% #paths + 1; return wrk.format("GET", paths[at], 
 
 
 class Loaded(NamedTuple):
-    """What a load came to: requests a second, milliseconds, and answers that were no 200."""
+    """The result of a load: requests a second, milliseconds, and the number of answers other than 200."""
 
     rate: float
     p50: float
@@ -158,7 +158,7 @@ def _of_wrk(text: str) -> Loaded:
 
 
 async def ask(port: int, paths: list[str], coding: str, seconds: float) -> Loaded:
-    """What `wrk` does, by hand."""
+    """The load of `wrk`, sent by Python."""
     took: list[float] = []
     failed, until = 0, time.monotonic() + seconds
 
@@ -211,7 +211,7 @@ async def fill(folder: Path, documents: list[Document]) -> None:
 
 
 def paths_of(documents: list[Document], ids: list[str]) -> dict[str, list[str]]:
-    """What is asked, by kind."""
+    """The requested paths, by kind."""
     chance = random.Random(7)
     names = [
         word

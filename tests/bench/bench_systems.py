@@ -1,4 +1,4 @@
-"""What a search costs through each system: `python -m tests.bench.bench_systems [--rounds N]`.
+"""The cost of a search through each system: `python -m tests.bench.bench_systems [--rounds N]`.
 
 One process serves a registry of 2,000 offers without limits. The same question, with ten results, goes through every
 system in turn, in blocks, so that all meet the machine in the same state. The cost is the CPU time of the server, which
@@ -78,7 +78,7 @@ def ask(client: httpx.Client, question: Question) -> tuple[float, httpx.Response
 
 
 def measured(server: Server, rounds: int) -> dict[str, Cost]:
-    """What a search costs through each system."""
+    """The cost of a search through each system."""
     times: dict[str, list[float]] = {name: [] for name in QUESTIONS}
     cpu = dict.fromkeys(QUESTIONS, 0.0)
     with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", headers=_HEADERS, timeout=60) as client:

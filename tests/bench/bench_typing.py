@@ -67,7 +67,7 @@ def search_calls(engine: SearchIndex, questions: Questions, documents: list[Docu
 
 
 def extras_calls(engine: SearchIndex, questions: Questions) -> Iterator[tuple[str, Calls]]:
-    """What stands beside the items, without the search itself."""
+    """Calls that compute the members beside the items, without the search itself."""
 
     def telling(q: str, **more: str) -> Callable[[], object]:
         parsed = from_pairs([("q", q), *more.items()], {})

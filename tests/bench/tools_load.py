@@ -1,4 +1,4 @@
-"""What `bench_serve --tools` measures: HTTP search over the tools of three public lists, in processor time.
+"""The load of `bench_serve --tools`: HTTP search over the tools of three public lists, in processor time.
 
 The entries of the lists (`relevance.lists`; made-up offers where the shared data are missing) are inscribed, stored and
 indexed as always, and `a2b serve` answers pages of 20. Questions are two or three words that one entry holds, some with
@@ -146,7 +146,7 @@ class Cost(NamedTuple):
 
 
 def cost(server: Server, listed: Path, coding: str, seconds: float) -> Cost:
-    """What a server costs under load."""
+    """The cost of a server under load."""
     cpu = server.cpu()
     loaded = load(server.port, listed, coding, seconds)
     return Cost(1_000 * (server.cpu() - cpu) / (loaded.rate * seconds), loaded.p50, loaded.p99, loaded.failed)

@@ -1,4 +1,4 @@
-"""What holds for every page: nobody can break in, it is small, fits a phone, and can be used without eyes or mouse."""
+"""Laws of every page: nobody can break in, it is small, fits a phone, and can be used without eyes or mouse."""
 
 from __future__ import annotations
 

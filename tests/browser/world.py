@@ -42,7 +42,8 @@ ATTRIBUTES = (
 ATTACKS = (
     MARKUP, TEMPLATES, ATTRIBUTES, "javascript:window.hacked=1", "data:text/html,<script>window.hacked=1</script>",
 )  # fmt: skip
-"""What a stranger may write into a card or ask for: markup in every context, schemes that run, templates, direction."""
+"""Texts that a stranger may write into a card or search for: markup in every context, schemes that run, templates,
+direction."""
 
 
 WIDE = f"a {50 * chr(0x3000)}x"

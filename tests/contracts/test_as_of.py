@@ -32,7 +32,7 @@ def ask(engine: SearchIndex, height: int | None, chain: str = "demo", **more: An
 
 
 def shown(hits: Hits) -> dict[str, tuple[Any, ...]]:
-    """What each listing's item says of where it stands."""
+    """The state of each listing by its item."""
     items = {hit.id: json.loads(bytes(hit.item)) for hit in hits.hits}
     return {
         id_.partition("#")[0]: (
@@ -43,7 +43,7 @@ def shown(hits: Hits) -> dict[str, tuple[Any, ...]]:
 
 
 def stood(registrations: list[Record]) -> dict[str, tuple[Any, ...]]:
-    """The same in the oracle's words."""
+    """The state of each listing by the oracle."""
     return {
         registration["id"]: (
             registration["status"],

@@ -1,4 +1,4 @@
-"""What every source of blocks keeps to, whatever it is."""
+"""The contract of every source of blocks, whatever it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cursor holds to while the index changes: of the listings that stay as they are none is skipped or doubled."""
+"""The contract of a cursor while the index changes: no listing that stays as it is is skipped or doubled."""
 
 from __future__ import annotations
 

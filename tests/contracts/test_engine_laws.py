@@ -128,7 +128,7 @@ Change = tuple[str, list[Document]]
 
 
 def histories(words: Sequence[str]) -> st.SearchStrategy[list[Change]]:
-    """What happens to up to eight registrations whose texts are of these words."""
+    """Changes of up to eight registrations whose texts are of these words."""
     changes = st.sampled_from("abcdefgh").flatmap(
         lambda id_: st.tuples(st.just(id_), st.just([]) | registrations(id_, words) | registrations(id_, words))
     )
@@ -268,7 +268,8 @@ def test_engines_answer_alike_whatever_the_words(
 
 
 def comparable(hits: Hits, query: Query) -> object:
-    """What all engines must answer alike: everything but the order by relevance, which is each engine's own."""
+    """The part of an answer that is the same for all engines: everything but the order by relevance, which is each
+    engine's own."""
     rows = [(hit.id, hit.item, hit.cheapest) for hit in hits.hits]
     is_ranked = query.sort == "relevance" and bool(query.text.strip())
     return sorted(rows) if is_ranked else rows, hits.total, hits.matched, hits.at_least, hits.facets

@@ -1,4 +1,5 @@
-"""What every search engine keeps: all of a change or nothing of it, over restarts, kills and other processes."""
+"""The contract of every search engine about its state: a change is written whole or not at all, over restarts, kills
+and other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every search engine answers: the same listings in the same order, whatever holds the index."""
+"""The answers of every search engine: the same listings in the same order, whatever holds the index."""
 
 from __future__ import annotations
 

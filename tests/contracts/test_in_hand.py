@@ -1,4 +1,4 @@
-"""What publishers and agents have in hand leads to its listing first, with a note, in every engine."""
+"""Searches for ids, hosts and packages lead to the listing first, with a note, in every engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strangers can multiply makes no request dearer: steps are counted, not time.
+"""Values that strangers can multiply make no request dearer: steps are counted, not time.
 
 A first listing is what honest people write; the others have any number of currencies, intervals, amounts, skills, tags,
 spellings and words, and are counted twice: so many, and three times as many.

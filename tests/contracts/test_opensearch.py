@@ -1,4 +1,5 @@
-"""What a cluster adds: leases instead of locks, aliases instead of folders, and every way in which a server fails."""
+"""The contract of an index in a cluster: leases instead of locks, aliases instead of folders, and every way in which a
+server fails."""
 
 from __future__ import annotations
 
@@ -41,13 +42,13 @@ def index(opensearch_url: str) -> Iterator[SearchIndex]:
 
 @pytest.fixture
 def other(index: SearchIndex, opensearch_url: str) -> Iterator[SearchIndex]:
-    """The same as another machine sees it."""
+    """The index as another machine sees it."""
     with closing(SearchIndex(opensearch_url)) as opened:
         yield opened
 
 
 def request(node: Node, method: str, path: str, body: Any = None) -> Any:
-    """What the server answers."""
+    """The answer of the server to a request."""
     with closing(http.client.HTTPConnection("127.0.0.1", node.port, timeout=30)) as connection:
         connection.request(method, path, json.dumps(body) if body else None, {"Content-Type": "application/json"})
         return json.loads(connection.getresponse().read())

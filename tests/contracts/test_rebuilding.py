@@ -43,7 +43,7 @@ def index(engine: SearchIndex) -> SearchIndex:
 
 @pytest.fixture
 def other(index: SearchIndex, engine_url: str) -> Iterator[SearchIndex]:
-    """The same index as another process sees it."""
+    """The index as another process sees it."""
     with closing(SearchIndex(engine_url)) as opened:
         yield opened
 

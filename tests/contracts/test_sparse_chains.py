@@ -1,4 +1,5 @@
-"""What every source keeps to that tells what its blocks said, whatever it is: alone, and followed into a store."""
+"""The contract of every source that reports the contents of its blocks, whatever it is: alone, and followed into a
+store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What story tests of the indexer share: index what a mint has mined, and let an oracle read it too."""
+"""Fixtures of story tests of the indexer: index the blocks that a mint has mined, and let an oracle read them too."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_a_report_that_cannot_be_read_is_none(file: Path, content: str) -> None:
 
 
 def ended_unclean(store: Store, *, checked: bool = False) -> bool:
-    """What the next writer knows of the one before; it is checked or not before it stops cleanly."""
+    """True where the last writer ended unclean, by the next one; this one is checked or not before it stops cleanly."""
     with closing(Writer(store.engine)) as writer:
         was_unclean = writer.lock.was_unclean
         writer.lock.was_unclean &= not checked

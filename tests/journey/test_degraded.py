@@ -1,5 +1,5 @@
-"""What status, readiness, metrics and searches show while an indexer is ended or stopped, the database is locked, or a
-disk is full: of real processes, a real lock and a real small file system."""
+"""Status, readiness, metrics and searches while an indexer is ended or stopped, the database is locked, or a disk is
+full: of real processes, a real lock and a real small file system."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def folder(path: Path) -> Path:
 
 @contextmanager
 def two_processes(path: Path, node: Node) -> Iterator[tuple[Running, Running]]:
-    """What indexes and what serves from the same database, once both are at the tip."""
+    """An indexing and a serving process on the same database, once both are at the tip."""
     data = {"A2B_DATA": str(folder(path) / "data")}
     with (
         Running("index", "--chains", node.chains, cwd=folder(path / "index"), **data) as indexing,

@@ -144,7 +144,7 @@ def test_open_streams_do_not_keep_a_server_from_ending(node: Node, tmp_path: Pat
 
 
 def rest(reader: Any) -> bytes:
-    """What still comes; on a machine so busy that the process ends before the answer does, it breaks off."""
+    """The remaining bytes; on a machine so busy that the process ends before the answer does, it breaks off."""
     try:
         parsed: bytes = reader.read()
     except IncompleteRead as error:
@@ -202,6 +202,6 @@ def test_a_request_that_was_answered_outlives_a_kill(node: Node, tmp_path: Path)
 
 
 def requested(running: Running, txid: str, text: str) -> dict[str, Any] | None:
-    """What a diagnosis says of the request, once it holds this text."""
+    """The step of a diagnosis about the request, once it holds this text."""
     step: dict[str, Any] = running.get(f"/v1/diagnose/{txid}")["steps"][0]
     return step if step["step"] == "requested" and text in step["detail"] else None

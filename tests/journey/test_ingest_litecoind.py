@@ -41,7 +41,7 @@ def overlay(node: Litecoind, tmp_path: Path) -> Iterator[Running]:
 
 
 def ingest(overlay: Running, txid: str) -> Any:
-    """What the publisher sends, and what it is answered."""
+    """Send a publisher's request, and return its answer."""
     body = json.dumps({"txid": txid}).encode()
     headers = {"Content-Type": "application/json"}
     request = Request(f"{overlay.url}/v1/ingest", data=body, headers=headers)  # noqa: S310 - http only
@@ -104,12 +104,12 @@ def test_a_transaction_without_a_registration_is_explained(node: Litecoind, over
 
 
 def detail(overlay: Running, txid: str) -> str:
-    """What became of a request, in words."""
+    """The state of a request, in words."""
     text: str = diagnosis(overlay, txid)[1]["detail"]
     return text
 
 
 def search(overlay: Running) -> list[dict[str, Any]]:
-    """What a search finds."""
+    """The results of a search."""
     items: list[dict[str, Any]] = overlay.get("/v1/search?q=lighthouse")["items"]
     return items

@@ -148,7 +148,7 @@ def test_pages_and_documents_are_served(up: Running) -> None:
 
 
 class Node:
-    """What a node does to its folder, step by step."""
+    """The changes of a node to its folder, step by step."""
 
     def __init__(self, folder: Path) -> None:
         self.kit, self.folder = ChainKit(), folder / "blocks"

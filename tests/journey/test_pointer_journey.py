@@ -183,7 +183,7 @@ async def test_status_home_page_and_search_count_the_same(registry: Registry) ->
     service = StatusService(Settings.load({"data": "nowhere"}), registry.store, None, "test")
 
     async def totals() -> tuple[int, int, int]:
-        """What status says is live, what the search finds, and what the home page shows."""
+        """The number of live listings in the status, of results of the search, and of listings on the home page."""
         service.refresh()
         total = (await registry.get("/v1/search"))["total"]
         page, _ = await registry.body("/")
@@ -393,7 +393,7 @@ async def test_each_drift_is_in_the_history_with_its_hash_and_time(registry: Reg
 
 
 async def test_every_listing_of_a_chain_with_unproved_headers_says_so(registry: Registry) -> None:
-    """Those indexed before the chain was marked, those after, and none of another chain."""
+    """Listings indexed before the chain was marked, and after; none of another chain."""
     registry.block("1", points("a.example", ALPHA))
     registry.block("1", points("c.example", GAMMA), chain="ltc")
     registry.fetched("a.example", ALPHA)

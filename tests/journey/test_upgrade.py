@@ -1,4 +1,4 @@
-"""What version 0.2.0 leaves behind is taken over: its database, its index, its backup, and what it answers a mirror.
+"""Data of version 0.2.0 is taken over: its database, its index, its backup, and its answers to a mirror.
 
 `upgrade/0.2.0.tar.xz` was made by that version (`upgrade/make.py`).
 """

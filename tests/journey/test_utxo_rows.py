@@ -30,13 +30,13 @@ CAIP2 = {
 """As registered by the Chain Agnostic Standards; on Bitcoin Cash the first block after the fork names the chain."""
 
 ROOM = {"btc": 83, "ltc": 83, "doge": 83, "bch": 223}
-"""What nodes relay of an OP_RETURN output's script, in bytes: on all but Bitcoin Cash 80 bytes of data, pushed once."""
+"""Bytes of an OP_RETURN output's script that nodes relay: on all but Bitcoin Cash 80 bytes of data, pushed once."""
 
 
 def expected_rows(
     transaction: Transaction, *messages: tuple[int, str, str | None, str]
 ) -> list[tuple[str, str, str | None, str]]:
-    """What is to be recorded of a transaction: of each output its id, hash and form."""
+    """The expected rows of a transaction: the outpoint, id, hash and form of each output."""
     return [(str(transaction.outpoint(vout)), id_, digest, form) for vout, id_, digest, form in messages]
 
 

@@ -60,7 +60,7 @@ class Service:
         """The newest block is replaced, where there are branches."""
 
     def chain(self, port: int, store: ChainStore) -> Chain:
-        """What listens at a port."""
+        """A chain that reads the server at a port."""
         raise NotImplementedError
 
 
@@ -139,7 +139,7 @@ async def service(kind: str, chance: random.Random) -> AsyncIterator[Service]:
 
 
 class Listener:
-    """What listens to the liar, with a clock of its own, and may be killed."""
+    """An indexer that follows the lying server, with a clock of its own; it may be killed."""
 
     def __init__(self, served: Service, port: int, url: str) -> None:
         self.served, self.port, self.now = served, port, 0.0

@@ -22,7 +22,8 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What is listed: the anchor that lists it, its hash, and whether the host has served something else since."""
+    """The state of a listing: the anchor that lists it, its hash, and whether the host has served something else
+    since."""
 
     anchor: Anchor
     card: bytes
@@ -48,7 +49,7 @@ def is_met(anchor: Anchor, fetches: Sequence[Fetch]) -> bool:
 
 
 def listed(anchors: Sequence[Anchor], fetches: Sequence[Fetch], cards: frozenset[bytes]) -> Listed | None:
-    """What is listed after all that happened; `cards` are the hashes of bytes that are cards."""
+    """The listing after all these fetches; `cards` are the hashes of bytes that are cards."""
     good = [anchor for anchor in anchors if anchor.digest in cards and is_met(anchor, fetches)]
     if good:
         won = _last_standing(good, anchors, fetches)

@@ -16,7 +16,7 @@ _TIME = {"H": (2, 3600), "M": (2, 60), "S": (2, 1)}
 
 
 def meaning(text: str | None) -> object:
-    """What an interval means: None per call, a tuple of fractions, or the text itself."""
+    """The meaning of an interval: None per call, a tuple of fractions, or the text itself."""
     if text is None or not text.strip():
         return None
     words = text.lower().split()
@@ -63,7 +63,7 @@ _MONTH = Fraction(3652425, 10000 * 12)
 
 
 def per_day(amount: Fraction, interval: str | None) -> Fraction | None:
-    """What an amount for an interval comes to for one day, to 12 digits (half to even); None without a length, or
+    """The amount for one day of an amount for an interval, to 12 digits (half to even); None without a length, or
     beyond 10^500 either way."""
     meant = meaning(interval)
     if not isinstance(meant, tuple):
@@ -87,7 +87,7 @@ def _rounded(value: Fraction) -> Fraction | None:
 
 
 class PriceFilter(Protocol):
-    """What a price entry must meet; an empty collection or None is not a filter."""
+    """The filter of price entries; an empty collection or None is not a filter."""
 
     skills: Collection[str]
     currencies: Collection[str]
@@ -144,7 +144,7 @@ def row_meets(row: Row, wanted: PriceFilter) -> bool:
 
 
 def row_price(row: Row, wanted: PriceFilter) -> Fraction | None:
-    """What a row costs in the currency that prices are asked for in; None where nobody can say."""
+    """The price of a row in the currency of the filter; None where it cannot be converted."""
     if row.amount is None:
         return None
     if wanted.price_currency is None or row.anchor == wanted.price_currency:

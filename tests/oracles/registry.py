@@ -53,7 +53,8 @@ class Registry:
         self.state_hashes[self.height] = sha256(self.state_lines().encode()).hexdigest()
 
     def unconfirmed(self, raws: Iterable[bytes]) -> list[tuple[str, Record]]:
-        """What these transactions, on top of the newest block, would change: txid and change, as in mempool.json."""
+        """The changes that these transactions would make on top of the newest block: txid and change, as in
+        mempool.json."""
         ahead = copy.deepcopy(self)
         ahead.changes = []
         ahead.add([read_tx(Tape(raw), segwit=self.segwit) for raw in raws])
@@ -174,7 +175,7 @@ class Registry:
             self._hear(created, outpoint, messages[where[0]], place)
 
     def _hear(self, record: Record, outpoint: str, message: OutputContents, place: Record) -> None:
-        """What the output that now holds a registered satoshi says (law 4)."""
+        """Apply the content of the output that now holds a registered satoshi (law 4)."""
         if message.envelope is None and not message.map:
             self._revise(record, "moved", outpoint, message, place)
             return
@@ -256,7 +257,7 @@ class Registry:
 
 
 def read_chain(blocks: Iterable[bytes], network: str = "regtest") -> Registry:
-    """What a whole chain of raw blocks, from genesis, says."""
+    """The registry of a whole chain of raw blocks, from genesis."""
     registry = Registry(network)
     for raw in blocks:
         registry.add_block(raw)

@@ -1,4 +1,4 @@
-"""What a locking script says, read the slow and obvious way (laws 1, 2, 8): a list of operations, then loops."""
+"""The contents of a locking script, read the slow and obvious way (laws 1, 2, 8): a list of operations, then loops."""
 
 from __future__ import annotations
 

@@ -159,12 +159,12 @@ def _lowest(document: Document, query: Query, price_in: Callable[[Offer], Fracti
 
 
 def price_of(offer: Offer, query: Query) -> Fraction | None:
-    """What an offer costs in the currency asked for."""
+    """The price of an offer in the currency of the query."""
     return row_price(Row(None, None, None, offer.currency, offer.amount), query)
 
 
 def daily_price_of(offer: Offer, query: Query) -> Fraction | None:
-    """What an offer costs for one day in the currency asked for."""
+    """The price of an offer for one day in the currency of the query."""
     daily, price = per_day(Fraction(offer.amount), offer.interval_key), price_of(offer, query)
     if daily is None or price is None or not offer.amount:
         return None if price is None else daily
@@ -204,7 +204,7 @@ def _ordered(documents: Sequence[Document], query: Query) -> list[str]:
 
 
 def _latest(time: int | None, height: int | None) -> tuple[bool, int, int]:
-    """What is unconfirmed comes first, then the later the earlier."""
+    """The sort key by time: unconfirmed listings first, then the newest."""
     return (True, -time, -(height or 0)) if time is not None else (False, 0, 0)
 
 
@@ -269,7 +269,7 @@ def _choosing(query: Query, facet: str, value: str) -> Query:
 
 
 def hash_of(value: str) -> str:
-    """What orders values that are equally common."""
+    """The hash by which equally common values are ordered."""
     return hashlib.blake2b(value.casefold().encode(), digest_size=8).hexdigest()
 
 

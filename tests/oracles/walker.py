@@ -113,7 +113,7 @@ def is_lock_only(script: bytes) -> bool:
 
 
 def content_types(script: bytes) -> Iterator[bytes]:
-    """What stands as a value in the fields of each envelope, up to the body."""
+    """The values in the fields of each envelope, up to the body."""
     walked = list(operations(script))
     for number in range(2, len(walked)):
         if walked[number - 2] == (0, b"") and walked[number - 1][0] == 0x63 and walked[number][1] == b"ord":
@@ -125,7 +125,7 @@ def content_types(script: bytes) -> Iterator[bytes]:
 
 
 def elements(script: bytes) -> Iterator[bytes]:
-    """What is pushed, also by the script that stands as a value behind MAP's prefix in an envelope."""
+    """The pushed elements, also of the script that is the value behind MAP's prefix in an envelope."""
     before = b""
     for _, element in operations(script):
         yield element

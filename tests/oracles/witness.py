@@ -10,7 +10,7 @@ from tests.oracles.wire import Tx
 
 
 class WitnessRegistry(Registry):
-    """What the blocks of a chain with witnesses say. Rejections name the outpoint where the satoshi landed.
+    """The registry of a chain with witnesses. Rejections name the outpoint that receives the satoshi.
 
     Where the law leaves a choice: an in-envelope MAP field silences the transaction's tape for that envelope; the tape
     is heard by every registered satoshi of the transaction that has no envelope; the envelope's number decides between

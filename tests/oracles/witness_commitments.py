@@ -62,7 +62,7 @@ def is_honest(block: bytes) -> bool:
 
 
 def commitment(coinbase: Tx) -> bytes | None:
-    """What the last output that commits to witnesses says."""
+    """The commitment in the last output that commits to witnesses."""
     result = None
     for out in coinbase.outs:
         if out.script[:6] == bytes.fromhex("6a24aa21a9ed") and len(out.script) >= 38:

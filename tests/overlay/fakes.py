@@ -164,7 +164,7 @@ class FakeStore:
         return StoredProof(chain=CHAIN, caip2=CAIP2, winner=winner, current=winner, before=(created,), after=(created,))
 
     def proved(self, txids: Iterable[str], /) -> set[str]:
-        """All of them."""
+        """The txids, each as with a stored proof."""
         return set(txids)
 
     def mined(self, _chain: str, _txids: Iterable[bytes], _room: int, /) -> dict[bytes, Proof]:
@@ -173,7 +173,7 @@ class FakeStore:
 
     @property
     def topic(self) -> FakeStore:
-        """What the topic holds: the same, and nothing that was submitted."""
+        """The records of the topic: this store, without submitted transactions."""
         return self
 
     @property
@@ -343,7 +343,7 @@ def granting(access: DelegatedAccess) -> dict[web.AppKey[Any], Any]:
 
 
 def with_listing(services: AppServices, listing: Registration) -> AppServices:
-    """The same services, whose store holds one more listing and whose engine only that."""
+    """Services whose store holds one more listing and whose engine holds only this."""
     store = services.store
     assert isinstance(store, FakeStore)
     assert listing.card_body is not None

@@ -1,4 +1,4 @@
-"""What somebody at a terminal sees of chains that catch up."""
+"""The display of chains that catch up, at a terminal."""
 
 from __future__ import annotations
 

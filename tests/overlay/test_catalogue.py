@@ -1,4 +1,4 @@
-"""What the store holds as listings: when they were made."""
+"""The listings of the store: when they were made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the `a2b` command and the proofs say of listings that are pointed at."""
+"""The `a2b` command and proofs about listings of pointers."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ JSON = {"msgspec", "orjson"}
 
 
 def libraries(folder: Path, *arguments: str) -> set[str]:
-    """Those that a command has loaded when it ends."""
+    """The libraries that a command has loaded when it ends."""
     program = (
         "import atexit, sys\n"
         "from overlay.cli import main\n"

@@ -198,7 +198,7 @@ def test_an_overlay_that_contradicts_itself_frames_nobody_and_is_not_complete(wo
 
 
 class Delivering:
-    """What an overlay delivers: these transactions, with somebody else's paths."""
+    """An overlay that delivers these transactions, with another overlay's paths."""
 
     def __init__(self, raws: dict[bytes, bytes], honest: StoreAnchors) -> None:
         self.raws, self.honest = raws, honest

@@ -1,4 +1,4 @@
-"""What is degraded, in one process: followers that errors ended, clocks that differ, a database that is away."""
+"""The words of `degraded`, in one process: followers that errors ended, clocks that differ, a database that is away."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Site:
         return [program("nginx"), "-p", str(self.folder), "-e", "stderr", "-c", str(file)]
 
     def caddy(self, upstream: int) -> list[str]:
-        """The same with Caddy, and with this certificate."""
+        """The command that runs Caddy with this site and certificate."""
         text = (DEPLOY / "Caddyfile").read_text().replace("127.0.0.1:8080", f"127.0.0.1:{upstream}")
         certificate = f"tls {self.folder}/fullchain.pem {self.folder}/privkey.pem"
         text = text.replace("registry.example {", f"https://registry.example:{self.port} {{\n\t{certificate}")

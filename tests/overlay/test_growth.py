@@ -1,5 +1,5 @@
-"""What systems read does not grow with rows that they are not about: beside twice as many, a method takes less than a
-step of SQLite more for each."""
+"""Reads of systems do not grow with rows of other subjects: beside twice as many, a method takes less than a step of
+SQLite more for each."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def record(message: str, *arguments: object, level: int = logging.INFO, **more: 
 
 @pytest.fixture
 def lines() -> Iterator[list[str]]:
-    """What is logged as JSON while a test runs."""
+    """The lines that are logged as JSON while a test runs."""
     root = logging.getLogger()
     before, level, written = root.handlers[:], root.level, list[str]()
     logs.set_up_logging(written.append, as_json=True)

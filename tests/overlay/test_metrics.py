@@ -1,4 +1,4 @@
-"""What Prometheus reads: every number, of every process, and no label that a stranger can choose."""
+"""Metrics for Prometheus: every number, of every process, and no label that a stranger can choose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other processes write is seen, and a database without writers gets no queries."""
+"""Writes of other processes are seen, and a database without writers gets no queries."""
 
 from __future__ import annotations
 

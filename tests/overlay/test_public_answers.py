@@ -1,4 +1,4 @@
-"""What a server says to strangers: nothing of the users, hosts, ports and folders that it is configured with."""
+"""Public answers of a server: they name none of the users, hosts, ports and folders that it is configured with."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.running import LONG, environment
 __all__ = ["alone", "data"]
 
 UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner"]
-"""What runs a command as root to whom permissions apply as to anybody else."""
+"""The prefix that runs a command as root to whom permissions apply as to anybody else."""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

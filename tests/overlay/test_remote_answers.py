@@ -61,7 +61,7 @@ def ask(arguments: list[str], answers: Answers) -> Done:
 
 @pytest.fixture(scope="module")
 def answers(served: str) -> Answers:
-    """What a real overlay answers on these paths."""
+    """The answers of a real overlay on these paths."""
     card = b'{"name": "Echo", "url": "https://echo.example", "skills": [{"id": "s"}]}'
     parameters: dict[str, dict[str, Any]] = {
         "/v1/search": {"params": [("q", "tower"), ("highlight", "true")]},

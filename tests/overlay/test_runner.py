@@ -563,7 +563,7 @@ def test_a_process_that_leaves_its_threads_behind_leaves_no_worker_behind(deaf: 
 
 
 class Timer:
-    """What would leave this process, had it not ended by then."""
+    """A timer that would leave this process, had it not ended by then."""
 
     daemon = False
 

@@ -37,7 +37,7 @@ Work = Callable[[int], Coroutine[Any, Any, None]]
 
 @pytest.fixture
 def engine(database_url: str, registry: WebhookRegistry) -> Iterator[Engine]:
-    """What the systems of a serving process write through, apart from the indexer."""
+    """The engine through which the systems of a serving process write, apart from the indexer."""
     engine = connect(database_url)
     yield engine
     engine.dispose()

@@ -24,7 +24,7 @@ __all__ = ["node"]
 
 
 def index(node: Litecoind, folder: Path) -> Indexing:
-    """What a program that followed the node's chain remembers."""
+    """The index of a program that followed the node's chain."""
     chain = create("ltc", node.cookie_url)
     indexing = Indexing(f"sqlite:///{folder}/a2b.db", chain)
 

@@ -235,7 +235,7 @@ def forged_block(server: Server) -> None:
 
 
 def lazy_block(server: Server) -> None:
-    """The same without work, and in the list of headers too."""
+    """Forge the block without work, and in the list of headers too."""
     forged_block(server)
     proof = server.proofs[UPDATED]
     raw = bytes.fromhex(proof["header"])

@@ -32,7 +32,7 @@ def sample_transactions(folder: Path) -> dict[str, Transaction]:
 
 
 def oracle(folder: Path) -> Any:
-    """What must be found on the sample chain."""
+    """The records that must be found on the sample chain."""
     return json.loads((folder / "expected.json").read_text())
 
 

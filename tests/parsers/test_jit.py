@@ -18,7 +18,7 @@ NUMBERS = np.arange(4, dtype=np.float64)
 
 
 def run(program: str, **variables: str) -> str:
-    """What a program prints in a process of its own."""
+    """The text that a program prints in a process of its own."""
     command = [sys.executable, "-c", program]
     return subprocess.run(command, env=environment(**variables), check=True, capture_output=True, text=True).stdout
 

@@ -85,7 +85,7 @@ def settings(folder: Path, database: str, search: str, **more: Any) -> Settings:
 
 
 def new_app(answer: Settings, *chains: MemoryChain) -> AppContext:
-    """What follows these chains and serves, or serves only."""
+    """A process that follows these chains and serves, or serves only."""
     answer.data.mkdir(parents=True, exist_ok=True)
     if answer.database_read:
         store = Store(connect(answer.database_read, replica=True), unchecked(answer.database))

@@ -31,7 +31,7 @@ def test_a_server_that_does_not_answer_is_given_up(silent: str, monkeypatch: pyt
 
 
 def of(connection: psycopg.Connection[Any]) -> dict[str, str]:
-    """What a connection was opened with."""
+    """The parameters that a connection was opened with."""
     return {name: value for name, value in connection.info.get_parameters().items() if name in SOON}
 
 

@@ -24,7 +24,7 @@ CHAINS = {coin.upper(): UtxoChain(coin, "mainnet") for coin in PREFIXES}
 
 
 def evaluate(vector: Vector) -> dict[str, Any]:
-    """What verification of the claim comes to, in the words of the vectors."""
+    """The verdict of verification on the claim, in the words of the vectors."""
     row = json.loads(vector.line, parse_float=Decimal)
     config = row.get("config") or {}
     terms = PaymentTerms(

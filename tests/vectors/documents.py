@@ -25,7 +25,7 @@ SHAPES: dict[str, RecordShape] = {
 """The records of Motebit that the product reads, by the name of their schema."""
 
 Result = tuple[str, str | None]
-"""What was evaluated, and why the product does not agree."""
+"""The name of an evaluated case, and why the product does not agree."""
 
 
 def documents(folder: Path) -> list[Path]:
@@ -36,7 +36,7 @@ def documents(folder: Path) -> list[Path]:
 
 
 def evaluate_document(path: Path) -> Iterator[Result]:
-    """What a document comes to; one of no known form is a disagreement that says so."""
+    """The results of a document; one of no known form is a disagreement that says so."""
     try:
         value = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -78,8 +78,8 @@ def _fixture_fault(document: Any, *, is_strict: bool, is_valid: Any) -> str | No
 
 
 def _schema_fault(name: str, schema: dict[str, Any]) -> str | None:
-    """Whether the product takes every member that a record may have, and needs none that it may leave out; of other
-    records, whether the schema is one."""
+    """The fault of a schema, None where there is none: of a record, a member that the product refuses or needs although
+    the schema has it otherwise; of others, that the schema is none."""
     try:
         validator_for(schema).check_schema(schema)
     except SchemaError as error:

@@ -1,4 +1,4 @@
-"""What evaluates each kind of vector, by system and kind (`""` for the only kind of a system)."""
+"""The functions that evaluate each kind of vector, by system and kind (`""` for the only kind of a system)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Motebit's reference implementation says of a verdict: its axes, evidence, paragraphs and texts of repair."""
+"""The words of Motebit's reference implementation for a verdict: its axes, evidence, paragraphs and texts of repair."""
 
 from __future__ import annotations
 

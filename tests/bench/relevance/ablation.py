@@ -1,4 +1,4 @@
-"""What each rule of the ranking brings: `python -m tests.bench.relevance.ablation [--rows N] [--only WORD]`.
+"""The effect of each rule of the ranking: `python -m tests.bench.relevance.ablation [--rows N] [--only WORD]`.
 
 The questions of `tests.bench.relevance` are put to the native engine, once with all rules and once without each.
 Reported: MRR at 10 of each kind with all rules, and how much each rule adds to it (the MRR that is lost without it).

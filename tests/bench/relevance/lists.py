@@ -98,7 +98,8 @@ def questions(data: Path) -> list[Question]:
 
 
 def short_questions(data: Path) -> dict[str, list[Question]]:
-    """What people type, by kind: names, names with an error, the three and the two rarest words of a description."""
+    """Questions as people type them, by kind: names, names with an error, the three and the two rarest words of a
+    description."""
     results: dict[str, list[Question]] = {}
     with (data / "relevance-short-dev.jsonl").open() as lines:
         for row in map(json.loads, lines):

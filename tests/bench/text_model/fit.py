@@ -124,7 +124,7 @@ def conjugate(rows: Any, transposed: Any, goals: Any, table: Any, ridge: float, 
 
 
 class Fit:
-    """What is fitted: `counts` has a row for each text with the number of its pieces, then for each question without
+    """The data of a fit: `counts` has a row for each text with the number of its pieces, then for each question without
     stop words; `vectors` are the teacher's, `goals` these reduced."""
 
     def __init__(self, folder: Path, stop: Set[str], options: Options) -> None:

@@ -22,7 +22,7 @@ _BATCH, _QUESTIONS = 1_024, 2_048
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """What `collect` wrote."""
+    """The content of the file that `collect` wrote."""
     with lzma.open(folder / "train.json.xz", "rt") as file:
         content: dict[str, Any] = json.load(file)
         return content

@@ -1,4 +1,5 @@
-"""What proves nothing is refused, quickly; what is admitted is unconfirmed until a block has it."""
+"""Submissions: transactions that prove nothing are refused, quickly; admitted ones are unconfirmed until a block has
+them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of chain sources share: opening a node as a chain, reading its blocks, restarting an indexer."""
+"""Helpers of tests of chain sources: opening a node as a chain, reading its blocks, restarting an indexer."""
 
 from __future__ import annotations
 

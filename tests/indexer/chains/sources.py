@@ -1,4 +1,4 @@
-"""What tests of several sources share: opening them, their states, and waiting for their keepers."""
+"""Helpers of tests of several sources: opening them, their states, and waiting for their keepers."""
 
 from __future__ import annotations
 

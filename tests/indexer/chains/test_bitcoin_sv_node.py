@@ -84,7 +84,7 @@ async def follow(tmp_path: Path) -> AsyncIterator[Follow]:
 
 
 def agree(indexing: Indexing, node: Bitcoind) -> None:
-    """What is indexed is what an independent reader finds in the node's blocks."""
+    """Check that the index has the registrations that an independent reader finds in the node's blocks."""
     blocks = node.blocks
     oracle, answer = read_chain(blocks), indexing.records("bsv")
     newest = indexing.store.blocks.newest("bsv")

@@ -1,4 +1,4 @@
-"""What logs of an identity registry say about its entries."""
+"""Events of registry entries from the logs of an identity registry."""
 
 from __future__ import annotations
 

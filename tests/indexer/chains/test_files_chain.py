@@ -70,7 +70,7 @@ async def tip_of(chain: FilesChain) -> bytes | None:
 
 
 def unusable(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged about unusable bytes of block files."""
+    """The logged messages about unusable bytes of block files."""
     return [record.getMessage().partition("not usable at ")[2] for record in caplog.records if "usable" in record.msg]
 
 
@@ -138,7 +138,7 @@ async def test_blocks_may_come_in_any_order_across_files(kit: ChainKit, tmp_path
 )
 @given(data=st.data())
 def test_any_order_and_any_cuts_give_the_heaviest_chain(data: st.DataObject, kit: ChainKit, tmp_path: Path) -> None:
-    """The same blocks, in any order, in up to three files read at any moments, end in the same tip."""
+    """Blocks in any order, in up to three files read at any moments, end in the same tip."""
     order = data.draw(st.permutations(kit.blocks))
     for path in tmp_path.glob("*.dat"):
         path.unlink()

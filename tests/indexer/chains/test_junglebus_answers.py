@@ -1,4 +1,5 @@
-"""What a server may answer: any JSON gives records or an error with words, and what is well formed comes back whole."""
+"""Answers of a JungleBus server: any JSON gives records or an error with words, and a well-formed answer comes back
+whole."""
 
 from __future__ import annotations
 

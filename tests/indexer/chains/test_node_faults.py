@@ -50,7 +50,7 @@ async def node(kit: ChainKit) -> AsyncIterator[Node]:
 
 
 async def refusal(url: str, name: str = "bsv") -> SourceError:
-    """What opening that chain raises."""
+    """The error that opening this chain raises."""
     chain = create(name, url)
     try:
         with pytest.raises(SourceError) as refused:

@@ -69,7 +69,8 @@ async def follow(tmp_path: Path) -> AsyncIterator[Follow]:
 
 
 def agree(indexing: Indexing, node: Litecoind) -> None:
-    """What is indexed is what an independent reader finds in the node's blocks, at every height."""
+    """Check that the index has the registrations that an independent reader finds in the node's blocks, at every
+    height."""
     oracle = WitnessRegistry()
     blocks = node.blocks
     for raw in blocks:

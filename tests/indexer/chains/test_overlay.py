@@ -71,7 +71,7 @@ class Original:
 
     @asynccontextmanager
     async def followed(self) -> AsyncIterator[Indexing]:
-        """What a node's index of the same chain holds."""
+        """The index of the same chain from a node."""
         with Indexing(f"sqlite:///{self.folder}/node.db", self.chain) as indexing:
             yield await indexing.catch_up()
 

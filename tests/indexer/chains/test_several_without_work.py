@@ -119,7 +119,7 @@ class World:
         }
 
     async def must_agree(self) -> None:
-        """What is stored is what a run has that read only the first endpoint."""
+        """Check that the store equals that of a run that read only the first endpoint."""
         with Indexing(f"sqlite:///{self.folder}/honest.db") as honest:
             honest.chains = (self.one.chain(store=honest.source_store),)
             try:

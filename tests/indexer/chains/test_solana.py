@@ -31,7 +31,7 @@ class World(Restartable):
         super().__init__(SolanaServer(), f"sqlite:///{folder}/solana.db")
 
     async def look(self) -> list[Event]:
-        """What the newest look added."""
+        """The events that a new look adds."""
         newest = self.indexing.store.blocks.newest("sol")
         await self.indexing.catch_up()
         return self.events(newest.height if newest else -1)
@@ -41,7 +41,7 @@ class World(Restartable):
         return [past.event for past in self.indexing.store.history.select() if past.height > above]
 
     async def changes(self) -> list[tuple[str, str]]:
-        """What the newest look added: what happened, and to which account (by the name that the test gave it)."""
+        """The kinds of the events that a new look adds, each with its account (by the name that the test gave it)."""
         return [(event.kind.value, self.name(event.txid)) for event in await self.look()]
 
     def name(self, account: bytes) -> str:

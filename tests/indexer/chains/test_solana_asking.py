@@ -1,4 +1,4 @@
-"""What an endpoint of Solana is asked, how blocks that it does not tell are named, and how a source is configured."""
+"""Requests to an endpoint of Solana, names of blocks that it does not report, and the configuration of a source."""
 
 from __future__ import annotations
 

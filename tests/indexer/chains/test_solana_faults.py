@@ -44,7 +44,7 @@ Followed = tuple[SolanaServer, Indexing, SolanaChain]
 
 
 async def refused(followed: Followed, kind: type[SourceError] = SourceUnavailableError) -> str:
-    """What a look is refused with; nothing is stored of it."""
+    """The message with which a look is refused; the store does not change."""
     _, indexing, _ = followed
     before = indexing.store.outbox.newest_seq(), indexing.store.blocks.newest("sol")
     with pytest.raises(SourceError) as error:

@@ -41,7 +41,7 @@ BODIES: dict[bytes, tuple[str, str]] = {
     b'{"uri": "gopher://echo.example"}': ("no pointer", ""),
     b'{"uri": null}': ("no pointer", ""),
 }  # fmt: skip
-"""What accounts may hold, and what each of these is."""
+"""Data that accounts may hold, each with its kind and form."""
 
 ledgers = st.dictionaries(st.sampled_from(WHO), st.sampled_from(list(BODIES)))
 histories = st.lists(ledgers, max_size=8)
@@ -98,7 +98,7 @@ def stand(messages: list[tuple[int, Event]]) -> dict[bytes, tuple[Any, ...]]:
 
 
 def oracle(history: Sequence[dict[bytes, bytes]]) -> dict[bytes, tuple[Any, ...]]:
-    """The same, read slowly, account by account."""
+    """The state of each account, read slowly, one account after the other."""
     results = {account: read_one([ledger.get(account) for ledger in history]) for account in WHO}
     return {account: answer for account, answer in results.items() if answer is not None}
 

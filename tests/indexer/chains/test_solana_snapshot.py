@@ -18,7 +18,7 @@ POINTER = {"uri": "https://echo.example/.well-known/agent.json", "hash": "ab" * 
 STORY: list[Any] = [
     agent("One"), agent("Two"), b"broken", tool(), POINTER, {"uri": "x"}, agent("Three"), None, tool(), POINTER, b"no",
 ]  # fmt: skip
-"""What an account holds, one look after the other; None is not an account."""
+"""The data of an account, one look after the other; at None there is no account."""
 
 
 async def test_a_snapshot_taken_over_holds_the_same_and_is_followed_on(empty: Empty, tmp_path: Path) -> None:

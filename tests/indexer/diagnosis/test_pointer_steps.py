@@ -1,4 +1,4 @@
-"""What diagnosis says of a pointer once its card was to be fetched: every refusal has its code."""
+"""Diagnosis of a pointer once its card was to be fetched: every refusal has its code."""
 
 from __future__ import annotations
 

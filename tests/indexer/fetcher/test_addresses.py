@@ -205,7 +205,7 @@ LINES = st.sampled_from(["Allow: /a", "disallow:/", "Disallow:", "Disallow: /b*$
 
 
 def read_by_groups(body: bytes) -> tuple[tuple[str, bool], ...]:
-    """What the groups that name us say, by a plain second reader: a name after a rule begins another group."""
+    """The rules of the groups that name us, by a plain second reader: a name after a rule begins another group."""
     groups: list[tuple[set[str], list[tuple[str, bool]]]] = [(set(), [])]
     for line in body.decode("utf-8", "replace").splitlines():
         name, colon, value = (part.strip() for part in line.split("#")[0].partition(":"))

@@ -43,7 +43,7 @@ def body_of(fetched: CardFetch) -> bytes | None:
 
 
 def by_of(fetched: CardFetch) -> str:
-    """What met the anchor."""
+    """The way in which the anchor was met."""
     return fetched.accepted.by if fetched.accepted else ""
 
 

@@ -79,7 +79,7 @@ class Fetching:
         self.height += 1
 
     async def round(self, milliseconds: int = 0) -> None:
-        """That much time passes, and whatever can be fetched then is."""
+        """Let some time pass, and fetch everything that is due then."""
         self.clock.tick(milliseconds)
         await self.loop.look()
         self.loop.start()

@@ -52,7 +52,7 @@ class Nowhere:
 
 
 def fetch(answers: Sequence[bytes], size: int = 1_000) -> Any:
-    """What comes of a card when requests are answered so, on any number of connections."""
+    """The result of a fetch when requests get these answers, on any number of connections."""
     left = list(answers)
 
     async def dial(_: str, __: int) -> httpcore.AsyncNetworkStream:

@@ -75,7 +75,7 @@ class KeySetRegistry(CheckedRegistry):
         return await self.mine(self.kit.inscribe(body))
 
     def signed(self, id_: str) -> tuple[Any, list[str]]:
-        """What an item says of the card's signature, and its warnings about it."""
+        """The member of an item about the card's signature, and its warnings about it."""
         item = self.item(id_)
         details = [warning["detail"] for warning in item["warnings"] if warning["code"] == "card-signature"]
         return item.get("signed"), details

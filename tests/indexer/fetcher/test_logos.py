@@ -107,7 +107,7 @@ def colours(side: int = 256) -> Image.Image:
 
 
 def photograph() -> Image.Image:
-    """What is hard to compress without being noise: many blurred spots of all colours."""
+    """A picture that is hard to compress without being noise: many blurred spots of all colours."""
     return noise("RGB").resize((44, 44)).resize((256, 256))
 
 

@@ -222,7 +222,7 @@ async def test_an_endpoint_on_another_port_is_unchecked(server: Hostile, registr
 
 
 class AnyPortRegistry(McpRegistry):
-    """The same, where endpoints are reached on high ports, too."""
+    """A registry whose endpoints are reached on high ports, too."""
 
     endpoint_ports = True
     limits = replace(McpRegistry.limits, connect=1.5)

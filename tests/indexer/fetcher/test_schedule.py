@@ -1,4 +1,4 @@
-"""What is fetched next: budgets, back-off and order, with a clock of the test's own."""
+"""The order of fetches: budgets and back-off, with a clock of the test's own."""
 
 from __future__ import annotations
 

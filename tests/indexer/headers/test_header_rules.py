@@ -56,7 +56,7 @@ def unmined(prev: bytes, time: int, bits: int, root: int) -> bytes:
 
 
 class Both:
-    """The same headers, without their work, as a branch of ours and as a chain of bitcoinX'."""
+    """Two branches with the same headers, without their work: one of ours, and one of bitcoinX'."""
 
     def __init__(self, coin: str, name: str, first: int, bits: int) -> None:
         self.rules: Any = bitcoinx.networks_by_name[name]
@@ -180,7 +180,7 @@ def test_bitcoin_cash_counts_from_its_anchor() -> None:
 
 
 def judged(coin: str, height: int, before: int, bits: int) -> str | None:
-    """What is said of a header with these bits at a height, on one with the bits `before`."""
+    """The fault of a header with these bits at a height, on one with the bits `before`."""
     tree, rules = RawTree(height - 1), HeaderRules(network(coin, "mainnet"))
     raw = unmined(bytes(32), 1, before, 0)
     branch = Branch(tree, tree.put(sha256d(raw), None, work(before), raw))

@@ -93,7 +93,7 @@ def test_any_tree_in_any_order_gives_the_chain_with_most_work(
 
 
 def check(chain: HeaderChain, oracle: Oracle) -> None:
-    """That everything the chain tells is what the oracle finds."""
+    """Check that the chain answers as the oracle."""
     best = [sha256d(raw) for raw in oracle.best()]
     assert hashes(chain) == best
     for digest, (raw, height, _) in oracle.seen.items():

@@ -1,4 +1,4 @@
-"""What descends from flagged transactions within a block is found in one pass, whatever its depth, width or order."""
+"""Descendants of flagged transactions within a block are found in one pass, whatever their depth, width or order."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def holds(value: int, rules: CoinRules) -> bool:
 
 
 def flagged_numbers(txs: Sequence[Tx], rules: CoinRules, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What is flagged, in one pass over the block."""
+    """The numbers of the flagged transactions, from one pass over the block."""
     passes = 0
     start = block.first_transaction
 

@@ -37,7 +37,7 @@ def anchored(
 
 
 def facts(*fetches: tuple[int, bytes], url: str = "") -> dict[str, list[FetchFact]]:
-    """What the store sums up of fetches (begun, served)."""
+    """The facts that the store sums up from fetches (begun, served)."""
     times: dict[bytes, list[int]] = {}
     for begun, served in fetches:
         times.setdefault(served, []).append(begun)

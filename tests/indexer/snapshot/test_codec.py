@@ -80,7 +80,7 @@ def parts(value: Any) -> Iterator[Line]:
 
 
 def near(value: Any) -> list[Any]:
-    """What might be taken for a value and is not."""
+    """Values near a value that might be taken for it."""
     if isinstance(value, str):
         return [value.upper(), value + "00", value[2:], f" {value}", [value], None]
     if isinstance(value, bool):

@@ -33,8 +33,8 @@ class Entry:
 
 
 class SlowQueue:
-    """The same in a dict, by the rules in words: a pause of an hour after one failure, of twice the last after each
-    further one, of a week at most."""
+    """A queue of checks in a dict, by the rules in words: a pause of an hour after one failure, of twice the last after
+    each further one, of a week at most."""
 
     def __init__(self) -> None:
         self.entries: dict[tuple[CheckKind, str], Entry] = {}

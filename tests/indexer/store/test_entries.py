@@ -1,4 +1,4 @@
-"""What the store says of registry entries last, on every database."""
+"""The newest state of registry entries, on every database."""
 
 from __future__ import annotations
 

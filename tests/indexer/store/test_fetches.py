@@ -1,4 +1,4 @@
-"""What the store promises about pointers and what is fetched for them, on every database."""
+"""The contract of the store about pointers and their fetches, on every database."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ ACCOUNTS = {"payments", "payment_inputs"}
 
 
 def chain_writes(chain: str, letter: str) -> list[Write]:
-    """What an indexer writes that follows a chain with two registrations and a pointer, in order."""
+    """The writes of an indexer that follows a chain with two registrations and a pointer, in order."""
     host, body = f"{letter}.example", card(f"Agent {letter}")
     id_, pointed = str(outpoint_of(letter)), points(host, body, f"p{letter}", 1)
     verdict = HostVerdict(host, frozenset((id_,)), frozenset(), frozenset((digest(body),)))

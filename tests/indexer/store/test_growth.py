@@ -1,5 +1,5 @@
-"""What a method reads does not grow with rows that it is not about: beside twice as many, it takes less than a step of
-SQLite more for each."""
+"""Reads of a method do not grow with rows of other subjects: beside twice as many, it takes less than a step of SQLite
+more for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every database promises about headers: the best chain is there after a restart, also after a reorg."""
+"""The contract of every database about headers: the best chain is there after a restart, also after a reorg."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the store promises about the unconfirmed, on every database: the same as if all of it were written anew."""
+"""The contract of the store about unconfirmed events, on every database: the same as if all of them were written
+again."""
 
 from __future__ import annotations
 

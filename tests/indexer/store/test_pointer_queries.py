@@ -1,4 +1,4 @@
-"""What the store answers about pointers, on every database: all that can decide, and never more than can be read."""
+"""Queries of pointers, on every database: all rows that can decide, and never more than can be read."""
 
 from __future__ import annotations
 

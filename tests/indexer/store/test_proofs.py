@@ -1,4 +1,4 @@
-"""What the store promises about proofs and headers that it hands out, on every database."""
+"""The contract of the store about the proofs and headers that it serves, on every database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def with_header(reading: BlockFacts, more: bytes = b"") -> BlockFacts:
 
 
 def proving(reading: BlockFacts, *txids: str, size: int = 10) -> BlockFacts:
-    """The same reading with proofs that say whose they are."""
+    """A reading of a block with proofs that name their transactions."""
     return replace(
         reading, proofs={name(txid): Proof(txid.encode() * size, b"path of " + txid.encode()) for txid in txids}
     )

@@ -52,7 +52,7 @@ class Database:
         self._open()
 
     def read(self, position: tuple[str, int]) -> list[str]:
-        """What a reader of the feed gets after a position."""
+        """The changes that a reader of the feed gets after a position."""
         page = feed(ListingRepository(self.store), position[1], 100, position[0])
         return [change["id"] or change["op"] for change in page["changes"]]
 

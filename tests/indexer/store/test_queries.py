@@ -1,4 +1,4 @@
-"""What the store answers, on every database."""
+"""Queries of the store, on every database."""
 
 from __future__ import annotations
 

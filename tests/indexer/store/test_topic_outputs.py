@@ -20,7 +20,7 @@ def proved(label: str, *events: Event, without: str = "") -> BlockFacts:
 
 
 class Paging(NamedTuple):
-    """What a page after another holds."""
+    """The outputs of pages that follow each other."""
 
     outpoints: list[str]
     scores: list[int]

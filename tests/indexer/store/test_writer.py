@@ -1,4 +1,4 @@
-"""What the store promises about writing, on every database: blocks, forgetting, the outbox."""
+"""The contract of the store about writing, on every database: blocks, forgetting, the outbox."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def kit() -> ChainKit:
 
 @pytest.fixture
 def fresh(kit: ChainKit, tmp_path: Path) -> Iterator[Indexing]:
-    """What an index knows that was never disturbed and wrote one block at a time."""
+    """An index that was never disturbed and wrote one block at a time."""
 
     async def index() -> Indexing:
         indexing = Indexing(f"sqlite:///{tmp_path}/fresh.db", MemoryChain(*kit.blocks))

@@ -39,7 +39,7 @@ def url(tmp_path: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is undecided is looked for again at every look."""
+    """Let undecided events be retried at every look."""
     monkeypatch.setattr(follow, "RETRY_SECONDS", 0.0)
 
 

@@ -32,7 +32,8 @@ def lose(chain: MemoryChain, txids: set[bytes]) -> None:
 
 
 def check(indexing: Indexing, oracle: Registry, first: int) -> list[dict[str, Any]]:
-    """What is shown as live or burned is what the oracle says of it; the others, which are undecided, are returned."""
+    """Check that live and burned registrations are those of the oracle; the others, which are undecided, are
+    returned."""
     full = {registration["id"]: registration for registration in oracle.registrations}
     undecided = []
     for ours in indexing.records()["registrations"]:

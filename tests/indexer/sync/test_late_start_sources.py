@@ -34,7 +34,7 @@ Start = Callable[..., Indexing]
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is undecided is looked for again at every look."""
+    """Let undecided events be retried at every look."""
     monkeypatch.setattr(follow, "RETRY_SECONDS", 0.0)
 
 

@@ -157,8 +157,8 @@ class LivingChain(RuleBasedStateMachine):
 
     @rule(first=which, after=st.integers(1, 2))
     def all_nodes_fail_behind_a_block_that_moves_a_registration(self, first: int, after: int) -> None:
-        """What was read of the move is not written, and has to be noticed again at a later look of this process, though
-        nothing in it speaks of a registration."""
+        """The read block with the move is not written, and has to be noticed again at a later look of this process,
+        though nothing in it names a registration."""
         self.arrive(self.world.dig(REGISTERED), frozenset())
         self.the_indexer_looks()
         self.arrive(self.world.dig(MOVED), frozenset())

@@ -32,7 +32,7 @@ class MempoolRegistry(MempoolChain):
         return self.indexing.store.history.with_pending([str(id_)]).get(str(id_), RegistrationHistory())
 
     def kinds(self, id_: Outpoint) -> tuple[list[str], list[str]]:
-        """What happened to a registration in blocks, and what is pending."""
+        """The kinds of a registration's events in blocks, and of its pending ones."""
         story = self.story(id_)
         return [past.event.kind.value for past in story.confirmed], [item.event.kind.value for item in story.pending]
 

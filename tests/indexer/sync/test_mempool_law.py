@@ -38,9 +38,9 @@ law = settings(
 
 
 class Look(NamedTuple):
-    """What happens between two looks at the source. `chance` decides what its mempool holds, 0 for nothing. It tells
-    that of `now`, or what it held or will hold at the look `before` or `after`, as lists and tips arrive one after
-    the other. `hurried`: blocks are read and the mempool is not looked at."""
+    """The events between two looks at the source. `chance` decides what its mempool holds, 0 for nothing. It reports
+    the mempool of `now`, or what it held or will hold at the look `before` or `after`, as lists and tips arrive one
+    after the other. `hurried`: blocks are read and the mempool is not looked at."""
 
     arrivals: list[Block]
     restart: bool
@@ -99,7 +99,7 @@ class Node:
 
 
 def seen(story: RegistrationHistory) -> tuple[list[Any], list[Any]]:
-    """What a reader shows of a registration; pending revisions without the places of others."""
+    """The history of a registration as a reader shows it; pending revisions without the positions of others."""
     return story.confirmed, [comparable(item.event) for item in story.pending]
 
 
@@ -128,7 +128,7 @@ class Reader:
                     self.copy[id_] = seen(scripts[id_])
 
     def everything(self) -> dict[str, Any]:
-        """What one sees who looks at everything."""
+        """The histories of all registrations."""
         ids = {id_ for _, id_ in self.store.registrations.ids(None, 1_000_000)} | set(unconfirmed_ids(self.store))
         return {id_: seen(story) for id_, story in self.store.history.with_pending(ids).items()}
 
@@ -187,7 +187,7 @@ async def live_through(indexing: Indexing, chain: MemoryChain, node: Node, story
 
 
 def mempools(node: Node, story: list[Look]) -> list[dict[bytes, bytes]]:
-    """What the mempool holds at each look."""
+    """The contents of the mempool at each look."""
     chain, results = MemoryChain(), []
     for look in story:
         chain.arrive(*look.arrivals)
@@ -218,7 +218,7 @@ def pending_states(store: Store) -> dict[str, Any]:
 
 
 def expected(best: list[bytes], raws: list[bytes]) -> dict[str, Any]:
-    """The same, said by the oracle."""
+    """The histories of all registrations, by the oracle."""
     ahead = read_chain(best)
     before = {item["id"]: len(item["revisions"]) for item in ahead.registrations}
     ahead.add([read_tx(Tape(raw), segwit=False) for raw in raws])

@@ -48,7 +48,7 @@ class Watch:
         )
 
     async def look(self, later: float = 0) -> list[Outpoint]:
-        """What is asked for at a look so many seconds later."""
+        """The outpoints that a look requests, so many seconds later."""
         self.now += later
         self.source.requests.clear()
         tip = self.indexing.store.blocks.newest("demo")

@@ -35,7 +35,7 @@ law = settings(
 
 
 class Look(NamedTuple):
-    """What happens between two looks at the source: blocks arrive, and the indexer may be started again before."""
+    """The events between two looks at the source: blocks arrive, and the indexer may be started again before."""
 
     arrivals: list[Block]
     restart: bool

@@ -193,7 +193,7 @@ def declare_tables_by_kind() -> list[str]:
 
 
 async def record_mirror(url: str, folder: Path) -> list[dict[str, Any]]:
-    """What `a2b mirror` asks of a server, with the answers."""
+    """The requests of `a2b mirror` to a server, with the answers."""
     answers: list[dict[str, Any]] = []
 
     async def pass_on(request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""What every answer has: HEAD, CORS, request ids, problems, entity tags, compression."""
+"""The parts of every answer: HEAD, CORS, request ids, problems, entity tags, compression."""
 
 from __future__ import annotations
 

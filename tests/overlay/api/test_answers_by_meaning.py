@@ -1,4 +1,4 @@
-"""What only meaning found, over a real server: marked in every answer, counted in none, and offered by no router."""
+"""Results by meaning alone, over a real server: marked in every answer, counted in none, and offered by no router."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Reader:
             self._text += chunk
 
     async def ended(self) -> bool:
-        """Whether nothing more comes: the server has ended it."""
+        """Whether the stream has ended, by the server."""
         rest = self._text + await asyncio.wait_for(self.response.content.read(), 30)
         return re.fullmatch(rb"(retry: 2000\n\n)?(retry: [1-6][0-9]{3}\n\n)?", rest) is not None
 

@@ -1,4 +1,4 @@
-"""What publishers and agents have in hand, over a real server: the search, a listing's address, the page, the trace."""
+"""Look-ups by ids, hosts and packages, over a real server: the search, a listing's address, the page, the trace."""
 
 from __future__ import annotations
 

@@ -156,7 +156,8 @@ def stamp(number: int) -> PageStamp:
 
 
 class SlowPages:
-    """The same by the book: a list, the page that was sent last at its end, each with the bytes that it takes."""
+    """Stored pages by the plain rules: a list, the page that was sent last at its end, each with the bytes that it
+    takes."""
 
     def __init__(self, most: int, largest: int) -> None:
         self.most, self.largest = most, largest

@@ -1,4 +1,5 @@
-"""What a text may name: any text is read, and names of packages are compared as their registries compare them."""
+"""The names that a text may be: any text is read, and names of packages are compared as their registries compare
+them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def query(query_string: str) -> Query:
 
 
 def faults(query_string: str) -> list[tuple[str | None, str]]:
-    """What is refused, as (parameter, code)."""
+    """The faults of a query, as (parameter, code)."""
     with pytest.raises(BadRequestError) as refused:
         ask(query_string)
     assert all(fault.detail for fault in refused.value.faults)

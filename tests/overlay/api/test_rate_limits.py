@@ -45,7 +45,7 @@ class Bucket:
 
 
 def remaining(headers: Any) -> tuple[int, int]:
-    """What is left and when the bucket is full again."""
+    """The requests that are left, and the seconds until the bucket is full again."""
     match = re.fullmatch(r'"(\w+)";r=(\d+);t=(\d+)', headers["RateLimit"])
     assert match
     return int(match[2]), int(match[3])

@@ -1,4 +1,4 @@
-"""What requests cost: processor time beyond that of one request is charged to the client, wherever it was spent."""
+"""The cost of requests: processor time beyond that of one request is charged to the client, wherever it was spent."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def working(services: AppServices, processor: Processor) -> Iterator[AppServices
 
 
 async def left(client: ClientSession, path: str) -> int:
-    """What is left after a request, by its headers."""
+    """The requests that are left after one, by its headers."""
     async with client.get(path) as response:
         assert response.status == 200, await response.text()
         assert response.headers["RateLimit-Policy"] == '"read";q=1000;w=100'

@@ -1,4 +1,4 @@
-"""What the client sends, and what it makes of answers: retries, redirects, problems, pages and streams."""
+"""Requests of the client, and its handling of answers: retries, redirects, problems, pages and streams."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ Place = tuple[Any, ...]
 
 @st.composite
 def documents(draw: st.DrawFn, registration: str) -> list[Document]:
-    """What a registration lists: nothing, an agent, or two servers."""
+    """The documents of a registration: none, an agent, or two servers."""
     results, registered = [], draw(st.integers(0, 2))
     for key in draw(st.sampled_from([(), ("",), ("",), ("",), ("#a", "#b")])):
         chain = draw(st.sampled_from(CHAINS))
@@ -59,7 +59,7 @@ def documents(draw: st.DrawFn, registration: str) -> list[Document]:
 
 changes = st.sampled_from("abcdef").flatmap(lambda id_: st.tuples(st.just(id_), documents(id_)))
 happenings = st.one_of(st.sampled_from(["", "reopened", "by another process", "copied"]), st.integers(1, 3_000))
-"""What happens before a batch; a number: it fails at that step of the database first."""
+"""Events before a batch; a number: it fails at that step of the database first."""
 
 
 def place(document: Document) -> Place:
@@ -112,7 +112,7 @@ def shown_of(listed: list[Document], alike: Callable[[Document, Document], objec
 
 
 def values(document: Document, kind: str) -> set[int]:
-    """What a listing text keys of a kind."""
+    """The values of a document's text keys of a kind."""
     assert document.fingerprint is not None
     return {text_key.value for text_key in document.fingerprint.text_keys if text_key.kind == kind}
 
@@ -123,7 +123,7 @@ def heads(listed: list[Document]) -> dict[str, str]:
 
 
 def views(document: Document) -> dict[str, object]:
-    """What a listing's text is compared with others by in each view."""
+    """The values by which a listing's text is compared in each view."""
     assert document.fingerprint is not None
     (text,) = values(document, TEXT)
     chains = {document.chain, *document.also_on}
@@ -168,7 +168,7 @@ def earlier_of(kind: str, mine: Document, listed: list[Document]) -> tuple[str, 
 
 
 def expected(mine: Document, listed: list[Document]) -> DuplicateStatus:
-    """What follows for a listing, by looking at all others."""
+    """The expected status of a listing, by looking at all others."""
     shown_for = heads(listed)
     head, duplicates = shown_for[mine.id], list(shown_for.values()).count(mine.id) - 1
     hidden_in = [] if head == mine.id else [""]

@@ -28,7 +28,7 @@ TEXTS = (LONG, PARCELS)
 
 
 class Revision(NamedTuple):
-    """What is inscribed at a height: numbers of a text, of a price and of a destination."""
+    """The content inscribed at a height: numbers of a text, of a price and of a destination."""
 
     height: int
     text: int

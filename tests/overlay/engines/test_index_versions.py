@@ -147,7 +147,7 @@ def test_nobody_writes_while_indexes_are_exchanged_nor_to_one_that_was(index: Se
     with generations.promoting(), pytest.raises(BusyError, match="is being replaced"):
         put(index, listing("2", "alpha"), seq=2)
     with generations.writing(tmp_path / folder), generations.writing(tmp_path / folder):
-        """Those who write do not keep each other off: engines see to that."""
+        """Two writers do not keep each other off: engines see to that."""
     with pytest.raises(BusyError, match="was replaced meanwhile"), generations.writing(tmp_path / "other"):
         raise AssertionError
     assert matching_ids(index) == {"1"}

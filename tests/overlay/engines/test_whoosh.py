@@ -1,4 +1,4 @@
-"""What only the Whoosh engine has to mind: an old library, segments that Whoosh would let grow in number, the disk."""
+"""The care of the Whoosh engine: an old library, segments that Whoosh would let grow in number, the disk."""
 
 from __future__ import annotations
 

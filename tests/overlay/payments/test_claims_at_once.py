@@ -1,4 +1,4 @@
-"""The same claim for the same task at the same time: its client pays once, and every call has the answer."""
+"""Equal claims for one task at the same time: the client pays once, and every call has the answer."""
 
 from __future__ import annotations
 

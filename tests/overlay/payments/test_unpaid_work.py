@@ -137,7 +137,7 @@ async def test_a_subscription_whose_only_payment_was_double_spent_is_over(server
 async def run_asgi(
     server: PaidServer, scope: dict[str, Any], *messages: dict[str, Any], paths: dict[str, str | None] | None = None
 ) -> list[Any]:
-    """What an application behind the gate sends for one connection."""
+    """The messages that an application behind the gate sends for one connection."""
     sent: list[Any] = []
     arriving = iter(messages or ({"type": "http.request", "body": b"", "more_body": False},))
 

@@ -1,4 +1,5 @@
-"""What ard-sdk finds in a registry, as JSON lines. Runs in an environment of its own, as ard-sdk needs Python 3.13."""
+"""The results of ard-sdk in a registry, as JSON lines. Runs in an environment of its own, as ard-sdk needs Python
+3.13."""
 
 from __future__ import annotations
 

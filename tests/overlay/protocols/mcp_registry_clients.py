@@ -1,4 +1,5 @@
-"""What langchain-mcp-registry and mcp-lookup read from a registry, as JSON. Runs in an environment of its own."""
+"""The servers that langchain-mcp-registry and mcp-lookup read from a registry, as JSON. Runs in an environment of its
+own."""
 
 from __future__ import annotations
 

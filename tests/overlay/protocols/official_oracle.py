@@ -1,5 +1,5 @@
-"""What the official MCP Registry's validators say of a document: a restatement of its rules, and its own validators in
-Go where they were built."""
+"""The issues that the official MCP Registry's validators report of a document: a restatement of its rules, and its own
+validators in Go where they were built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every system answers to a body that is none, in its own shape of an error."""
+"""The answer of every system to an unreadable body, in its own shape of an error."""
 
 from __future__ import annotations
 

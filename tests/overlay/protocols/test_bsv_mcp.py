@@ -18,7 +18,7 @@ TXID = "ab" * 32
 
 
 def printed(answer: httpx.Response, kind: str) -> str:
-    """What `a2b_discover` prints of an answer, reading the members that it reads and no other."""
+    """The text that `a2b_discover` prints of an answer, reading the members that it reads and no other."""
     if not answer.is_success:
         return f"Error querying A2B Overlay: API returned status {answer.status_code}: {answer.reason_phrase}"
     items = answer.json()["items"]

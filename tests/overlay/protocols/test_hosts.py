@@ -33,7 +33,7 @@ ABSENT = dict.fromkeys(("digest", "sha256", "agent", "task", "subscription"), "x
 
 @pytest.fixture(scope="module")
 def members(overlay_url: str) -> dict[str, str]:
-    """What stands for the names in paths."""
+    """The values of the names in paths."""
     [agent] = api_page(overlay_url, type="agent", q="dex chart", limit=1)["items"]
     servers = local_http.get(f"{overlay_url}/v0.1/servers", params={"limit": 1}).json()["servers"]
     return {

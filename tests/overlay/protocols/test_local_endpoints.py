@@ -1,4 +1,4 @@
-"""What is emitted for machines to call names no loopback or link-local endpoint, whatever a card names."""
+"""Answers for machines that call endpoints name no loopback or link-local one, whatever a card names."""
 
 from __future__ import annotations
 

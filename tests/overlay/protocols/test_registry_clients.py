@@ -20,7 +20,7 @@ TOOLHIVE = HERE / "toolhive" / "toolhive"
 
 
 def read_by(*command: str | Path) -> Any:
-    """What a client prints, parsed."""
+    """The output of a client, parsed."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

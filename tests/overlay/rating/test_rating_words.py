@@ -58,7 +58,7 @@ async def rated_item(registry: Registry, customers: int) -> dict[str, Any]:
 
 
 def shown(item: dict[str, Any]) -> dict[str, str]:
-    """What people and models read of an item: on its card, at the command line, and in an answer of A2A."""
+    """The words about a rating for people and models: on the card, at the command line, and in an answer of A2A."""
     return {
         "page": render_card(result(item, None, None, {}, proved=True)),
         "show": dict(trust_rows(item))["rating"],

@@ -330,7 +330,7 @@ def test_a_crash_at_any_step_counts_nothing_twice(tmp_path: Path) -> None:
 
 
 def recover(world: World) -> None:
-    """What agent and operator do again after a crash: each step that is not done is repeated."""
+    """Repeat each step of agent and operator that is not done after a crash."""
     stored = [tx for block in world.node.blocks for tx in block] + list(world.node.mempool.values())
     tx = next((one for one in stored if len(one.outputs) == 2 and not one.outputs[1].satoshis), None)
     announce(world, ALICE, tx or world.deposit(ALICE, 50_000))
@@ -584,7 +584,7 @@ def test_small_withdrawals_lock_few_of_the_operators_coins(world: World) -> None
 
 
 def spent(answer: dict[str, Any]) -> list[int]:
-    """What the coins of a withdrawal add up to."""
+    """The sum of the coins of a withdrawal."""
     tx = read_exactly(bytes.fromhex(answer["withdrawal"]["unsigned_tx"]))
     change = sum(output.satoshis for output in tx.outputs[1:])
     return [answer["withdrawal"]["amount"] + change]

@@ -1,4 +1,4 @@
-"""What stands for the words of a question, and how much it is worth."""
+"""The terms for the words of a question, and their weights."""
 
 from __future__ import annotations
 

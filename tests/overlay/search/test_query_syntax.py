@@ -1,4 +1,4 @@
-"""What is typed into the search field is understood, whatever it is."""
+"""Any text that is typed into the search field is understood."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check and the previews show is what readers will see: a name, URL or address that is listed already."""
+"""Warnings of a check and of the previews, which readers will see: a name, URL or address that is listed already."""
 
 from __future__ import annotations
 

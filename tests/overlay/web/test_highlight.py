@@ -1,4 +1,4 @@
-"""What a result says of what was asked for elsewhere than on its card."""
+"""Excerpts of a result from texts that are not on its card."""
 
 from __future__ import annotations
 

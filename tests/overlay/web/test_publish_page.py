@@ -71,7 +71,7 @@ async def test_a_raw_transaction_is_traced(client: ClientSession) -> None:
 
 
 def tracing(services: AppServices, **more: Any) -> AppServices:
-    """The same services, by which a transaction is traced like this."""
+    """Services by which a transaction is traced like this."""
     results = {"txid": TXID, "found": True, "where": "block", "source": "a", "steps": [], "records": [], "listed": []}
     return changed(services, diagnose=lambda _: {**results, **more})
 

@@ -1,4 +1,4 @@
-"""The same questions put to the real engines: every answer is a page, and pages lead through everything once."""
+"""Questions to the real engines: every answer is a page, and pages lead through everything once."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ IDENTITY = IdentityKey(ed25519=bytes(range(32)), secp256k1=bytes(range(1, 33)))
 
 
 class Message(NamedTuple):
-    """What a target received."""
+    """A message that a target received."""
 
     host: str
     id: str

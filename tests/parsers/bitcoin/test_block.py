@@ -481,7 +481,7 @@ def test_real_transactions_are_flagged_as_the_slow_walker_finds_them(shared: Pat
 
 
 def child(code: str, **environment: str) -> str:
-    """What a fresh Python prints."""
+    """The text that a fresh Python prints."""
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -27,7 +27,7 @@ def bitcoinx_key(signature: bytes, message: bytes) -> bytes | None:
 
 
 def with_high_s(compact: bytes) -> bytes:
-    """The same signature with the other s, and the other parity in its header."""
+    """The signature with the other s, and the other parity in its header."""
     s = ORDER - int.from_bytes(compact[33:], "big")
     return bytes([(compact[0] - 27 ^ 1) + 27]) + compact[1:33] + s.to_bytes(32, "big")
 

@@ -50,7 +50,7 @@ def mined(raws: Sequence[bytes]) -> bytes:
 
 
 def proof(data: bytes, number: int) -> tuple[bytes, MerklePath, CoinbaseProof, bytes]:
-    """What proves the witness of transaction `number` of a block, made by the book."""
+    """The proof of the witness of transaction `number` of a block, made by the book."""
     raws = oracle.raw_transactions(data)
     txids = [tx.read(raw, segwit=True).txid for raw in raws]
     wtxids = oracle.wtxids(data)

@@ -606,7 +606,7 @@ def test_any_bytes_are_a_card_or_break_a_rule(raw: bytes) -> None:
 
 
 def check(raw: bytes, kind: Kind | None) -> None:
-    """What holds of every examination: a card or reasons, each with a sentence; all texts storable anywhere."""
+    """Check the laws of every examination: a card or reasons, each with a sentence; all texts storable anywhere."""
     card, errors, warnings = examine(raw, kind)
     assert (card is None) == bool(errors)
     assert cards.faults(raw, kind) == errors

@@ -1,4 +1,4 @@
-"""What is dangerous about a card is found by patterns before it is used, and hardly ever wrongly in public lists."""
+"""Dangers of a card are found by patterns before it is used, and hardly ever wrongly in public lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a revision changed that a buyer should look at before paying."""
+"""Changes of a revision that a buyer should look at before paying."""
 
 from __future__ import annotations
 

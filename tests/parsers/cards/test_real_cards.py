@@ -60,7 +60,7 @@ def test_the_version_of_every_card_that_states_one_is_that_one(a2a: list[tuple[d
 
 
 def required(shared: Path, version: str) -> tuple[set[str], set[str]]:
-    """What a version's own schema or proto requires of a card and of a skill."""
+    """The members of a card and of a skill that a version's own schema or proto requires."""
     specs = shared / "data" / "specs"
     if version == "1.0":
         text = (specs / "a2a-v1.0.1.proto").read_text()

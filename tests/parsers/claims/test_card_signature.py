@@ -30,7 +30,7 @@ ALGORITHMS = ("ES256", "ES384", "RS256", "EdDSA")
 
 
 def signed_form(card: dict[str, Any]) -> dict[str, Any]:
-    """What A2A 1.0 signs of CARD and PRICED, written out by hand."""
+    """The form of CARD and PRICED that A2A 1.0 signs, written out by hand."""
     return {
         "name": "Écho", "version": "1", "supportedInterfaces": card["supportedInterfaces"],
         "capabilities": {"streaming": False, "extensions": [{"uri": "https://a.example/x"}]},

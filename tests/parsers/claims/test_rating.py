@@ -138,8 +138,8 @@ def test_a_completed_task_with_its_own_payment_never_lowers_a_rating(
 
 
 def repetitions(history: list[ReceiptRecord]) -> st.SearchStrategy[list[ReceiptRecord]]:
-    """What strangers who pay nothing can add: receipts of the history under other keys, later, with a public payment
-    of the same receipt or without; and their signatures below receipts that nobody else signed."""
+    """Records that strangers who pay nothing can add: receipts of the history under other keys, later, with a public
+    payment of the same receipt or without; and their signatures below receipts that nobody else signed."""
     keys, later = st.integers(0, 50).map("k{}".format), st.integers(NOW + 1, NOW + 50)
 
     def under(record: ReceiptRecord, key: str, received_at: int, is_paid: bool) -> ReceiptRecord:

@@ -1,4 +1,4 @@
-"""What documents of each kind are evidence of."""
+"""The records that documents of each kind give."""
 
 from __future__ import annotations
 

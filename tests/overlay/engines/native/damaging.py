@@ -94,12 +94,12 @@ def flip(path: Path, array: str) -> None:
 
 
 def searched(engine: NativeEngine, query: Query) -> Matches:
-    """What an engine finds."""
+    """The matches of an engine."""
     return engine.search(query, plan(query.text, engine.terms()), 0, 20)
 
 
 def answers(engine: NativeEngine) -> list[Any]:
-    """What an engine answers to every query, and to what words are known."""
+    """The answers of an engine to every query, and its similar words and completions."""
     lists: list[Any] = []
     for query in QUERIES:
         matches = searched(engine, query)
@@ -111,7 +111,7 @@ def answers(engine: NativeEngine) -> list[Any]:
 
 
 def tried(source: Path, name: str, start: int, stop: int, bit: int) -> dict[str, Any]:
-    """What is found in a copy of an index with a damaged file."""
+    """The answers of a copy of an index with a damaged file."""
     copy = source.parent / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(source, copy)

@@ -1,5 +1,5 @@
-"""What a query reads of a segment, and what the segment remembers of it, is bounded: the facts of a filter are read of
-the candidates of another one only where these have fewer."""
+"""Reads of a segment by a query, and the numbers of terms that the segment remembers, are bounded: the facts of a
+filter are read for the candidates of another one only where these have fewer."""
 
 from __future__ import annotations
 

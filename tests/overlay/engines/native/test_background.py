@@ -88,7 +88,7 @@ def test_commits_during_a_merge_hold_afterwards(engine: NativeEngine, monkeypatc
 def test_a_merge_begins_after_the_commit_that_is_under_way(
     engine: NativeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That commit removes files that it does not name, such as the new one of a merge."""
+    """A commit removes files that it does not name, such as the new one of a merge."""
     merge, sweep = Held(monkeypatch), manifest.sweep
     merge.released.set()
 

@@ -1,4 +1,4 @@
-"""What the order of results owes to meaning: listings near to a question, with and without its words."""
+"""The effect of meaning on the order of results: listings near to a question, with and without its words."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def change(engine: NativeEngine) -> None:
 
 
 def clear_and_fill(engine: NativeEngine) -> None:
-    """What a rebuild does."""
+    """Clear and fill an index as a rebuild does."""
     engine.write(None, (), None)
     for some in (FINAL[:4], FINAL[4:]):
         engine.write([document.id for document in some], some, IndexPosition("e", 0))

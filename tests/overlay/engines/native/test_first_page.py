@@ -52,7 +52,7 @@ def questions(documents: Sequence[Document]) -> list[str]:
 
 
 class Indexed(NamedTuple):
-    """What the formula reads of a listing."""
+    """The data of a listing that the formula reads."""
 
     id: str
     terms: set[str]

@@ -140,7 +140,7 @@ class Named:
         self.exact = 1 + is_exact * EXACT_NAME * min(weights[term] if term in self.name else 0 for term in (1, 2))
 
     def impact(self, term: int) -> float:
-        """What a term of the name counts, for the first time that it occurs."""
+        """The weight of a term of the name, for the first time that it occurs."""
         weight = FIELD_WEIGHT[0] if self.name.index(term) < NAME_WORDS else FIELD_WEIGHT[2]
         frequency = weight / (FIELD_CONSTANT[0] + FIELD_SHARE[0] * len(self.name))
         return frequency / (frequency + SATURATION)

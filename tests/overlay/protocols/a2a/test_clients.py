@@ -33,7 +33,7 @@ WATCHTOWER = "dc35745fe6bf0623a33a2d79bcfeaeb9d34808c5d37d772598ebe5fa93db9dd7_0
 
 @cache
 def run(url: str, script: str, *arguments: str) -> dict[str, Any]:
-    """What a client prints."""
+    """The JSON that a client prints."""
     if script.endswith(".mjs"):
         if not (HERE / "node_modules").is_dir() or (node := shutil.which("node")) is None:
             missing("@a2a-js/sdk (npm ci in tests/overlay/protocols/a2a)")

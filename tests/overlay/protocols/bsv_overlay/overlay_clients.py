@@ -42,7 +42,7 @@ async def resolved_by_python(url: str, service: str, query: Any) -> dict[str, st
 
 
 async def submitted(url: str, *packages: bytes) -> list[dict[str, Any]]:
-    """What `submit_client.mjs` gets for these BEEFs, in each form."""
+    """The answers that `submit_client.mjs` gets for these BEEFs, in each form."""
     answers: list[dict[str, Any]] = await _printed(
         node(), "submit_client.mjs", url, *(package.hex() for package in packages)
     )
@@ -58,7 +58,7 @@ async def submitted_by_python(url: str, package: bytes) -> dict[str, Any]:
 
 
 async def engine(**task: Any) -> list[Any]:
-    """What the Engine of `@bsv/overlay` answers to a task of `engine.mjs`."""
+    """The answers of the Engine of `@bsv/overlay` to a task of `engine.mjs`."""
     answers: list[Any] = await _printed(*_engine(task))
     return answers
 

@@ -63,7 +63,7 @@ def alike(mint: Mint) -> dict[str, bytes]:
 
 
 def answers(admissions: Admissions, packages: dict[str, bytes]) -> dict[str, Any]:
-    """What this overlay answers."""
+    """The answers of this overlay."""
     answered: dict[str, Any] = {}
     for what, package in packages.items():
         try:

@@ -1,4 +1,4 @@
-"""What receipts of Motebit are evidence of."""
+"""The records that receipts of Motebit give."""
 
 from __future__ import annotations
 
