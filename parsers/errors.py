@@ -29,7 +29,7 @@ class TransactionError(ParseError):
 
 
 class ProofError(ParseError):
-    """A well-formed proof that does not prove what it should; the message names what is not proved."""
+    """A well-formed proof that does not prove what it should; the message names the unproved statement."""
 
 
 class CardError(ParseError):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from parsers.bitcoin.tx import sha256d
 
 NO_HASH = bytes(32)
-"""The root of a block of which nothing is admitted, and what the first block's anchor is chained to."""
+"""The root of a block without admitted transactions, and the anchor before the first block's."""
 
 
 @dataclass(frozen=True, slots=True)

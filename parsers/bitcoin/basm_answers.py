@@ -55,8 +55,7 @@ def tip(answer: Any) -> AnchorTip:
 
 
 def anchors(answer: Any, first: int, last: int) -> list[TopicAnchor]:
-    """The anchors of consecutive heights from `first` on, up to `last` at most, of which each is chained to the one
-    before."""
+    """The anchors of consecutive heights from `first` on, up to `last` at most, each chained to the one before."""
     read = [_anchor(entry) for entry in _list(answer, "anchors", ANCHORS_AT_ONCE)]
     if [anchor.height for anchor in read] != [*range(first, first + len(read))] or len(read) > last - first + 1:
         raise ParseError(f"the anchors are not those from height {first:,} to {last:,}")
@@ -81,7 +80,7 @@ def _anchor(entry: Any) -> TopicAnchor:
 
 
 def admitted(answer: Any, anchor: TopicAnchor) -> AdmittedPage:
-    """A page of what the block of an anchor admits."""
+    """A page of the transactions that the block of an anchor admits."""
     if _whole(answer, "blockHeight") != anchor.height:
         raise ParseError(f"the admitted list is not that of height {anchor.height:,}")
     listed = tuple(
@@ -110,13 +109,13 @@ class AdmittedListReader:
         self.question = (self.question or {}) | {"offset": page.next_offset} if is_more else None
 
     def whole(self) -> Sequence[AdmittedTransaction]:
-        """All of it, in block order. Raises ParseError for another list than that of the anchor."""
+        """The whole list, in block order. Raises ParseError for another list than that of the anchor."""
         check_admitted(self._anchor, self._listed)
         return self._listed
 
 
 def check_admitted(anchor: TopicAnchor, listed: Sequence[AdmittedTransaction]) -> None:
-    """Raise ParseError unless these are all that an anchor is over, in block order."""
+    """Raise ParseError unless these are all transactions that an anchor covers, in block order."""
     if any(transaction.number >= following.number for transaction, following in pairwise(listed)):
         raise ParseError(f"the admitted list of height {anchor.height:,} is not in block order")
     if len(listed) != anchor.admitted or basm.root([transaction.txid for transaction in listed]) != anchor.root:

@@ -160,7 +160,7 @@ def _deduplicated(members: Sequence[BeefTransaction]) -> tuple[BeefTransaction, 
 
 
 def _fuller(left: BeefTransaction, right: BeefTransaction) -> BeefTransaction:
-    """The one of two entries of the same txid that has more parts. Raises ParseError when they name different paths."""
+    """The entry with more parts, of two with the same txid. Raises ParseError when they name different paths."""
     if left.path is not None and right.path is not None and left.path != right.path:
         raise ParseError(f"transaction {_shown(left.txid)} names two merkle paths, {left.path} and {right.path}")
     return max(left, right, key=lambda member: (member.raw is not None, member.path is not None))

@@ -37,17 +37,17 @@ class SharedHashes:
 
     @cached_property
     def prevouts(self) -> bytes:
-        """Of all spent outpoints."""
+        """The hash of all spent outpoints."""
         return sha256d(b"".join(tx_input.prevout.pack() for tx_input in self._tx.inputs))
 
     @cached_property
     def sequences(self) -> bytes:
-        """Of all sequence numbers."""
+        """The hash of all sequence numbers."""
         return sha256d(b"".join(_U32(tx_input.sequence) for tx_input in self._tx.inputs))
 
     @cached_property
     def outputs(self) -> bytes:
-        """Of all outputs."""
+        """The hash of all outputs."""
         return sha256d(b"".join(map(_packed, self._tx.outputs)))
 
 
@@ -60,8 +60,8 @@ def forkid_digest(
     shared: SharedHashes | None = None,
 ) -> bytes:
     """The digest of input `vin` by BIP 143, as BSV and BCH use it with SIGHASH_FORKID. `script_code` is the locking
-    script of the spent output (from its last executed OP_CODESEPARATOR on), `satoshis` its value. `shared` are those of
-    this transaction, where several of its inputs are hashed."""
+    script of the spent output (from its last executed OP_CODESEPARATOR on), `satoshis` its value. `shared` are the
+    shared hashes of this transaction, where several of its inputs are hashed."""
     kind, alone = hash_type & 0x1F, bool(hash_type & ANYONE_CAN_PAY)
     spent, shared = tx.inputs[vin], shared or SharedHashes(tx)
     is_all = kind not in (NONE, SINGLE)
@@ -146,8 +146,8 @@ def p2pkh_error(
 
 
 def sign_p2pkh(tx: Transaction, vin: int, private_key: bytes, satoshis: int, script_code: bytes | None = None) -> bytes:
-    """The unlocking script of input `vin`, which spends a P2PKH output of this key with so many satoshis on BSV or
-    BCH; `script_code` is what is signed of a longer script, such as one with an envelope."""
+    """The unlocking script of input `vin`, which spends a P2PKH output of this key with so many satoshis on BSV or BCH;
+    `script_code` is the signed part of a longer script, such as one with an envelope."""
     key = signatures.public_key(private_key)
     digest = forkid_digest(tx, vin, script_code or p2pkh(signatures.hash160(key)), satoshis)
     return push(signatures.sign(private_key, digest) + bytes((ALL_FORKID,))) + push(key)

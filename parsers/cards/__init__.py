@@ -1,4 +1,4 @@
-"""Agent cards and tool configs: JSON to records, their offers, and what prices mean."""
+"""Agent cards and tool configs: JSON to records, their offers, and the meaning of prices."""
 
 from __future__ import annotations
 

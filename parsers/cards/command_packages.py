@@ -135,7 +135,7 @@ def _unwrapped(words: list[str]) -> list[str]:
 
 
 def _program(command: str) -> str:
-    """The name of a program, of one by its absolute path too; what is at a relative path is anyone's."""
+    """The name of a program, also where its absolute path is written; at a relative path, anybody's program may be."""
     if command.isalnum():
         return command.lower()
     name = re.split(r"[\\/]", command)[-1] if _ABSOLUTE.match(command) else command

@@ -59,7 +59,7 @@ class Fields:
         self.errors.append(Reason(code, _safe(detail), pointer))
 
     def finish(self) -> tuple[Reason, ...]:
-        """All warnings; the last one gives the number of those that were only counted."""
+        """All warnings; the last one gives the number of warnings that were only counted."""
         if self._more:
             self.warnings.append(Reason("more-warnings", f"{self._more:,}"))
             self._more = 0

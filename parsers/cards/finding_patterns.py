@@ -79,7 +79,7 @@ PIPES = re.compile(
     r"|powershell\S*\s[^\n]{0,100}-e(?:nc|ncodedcommand)\b",
     re.IGNORECASE,
 )
-"""Commands that run what they fetch, or what they hide."""
+"""Commands that run the data that they fetch or hide."""
 
 PRIVILEGES = re.compile(r"--privileged(?:=true)?|--cap-add[= ](?:ALL|SYS_ADMIN|SYS_PTRACE|SYS_MODULE)|--pid[= ]host"
                         r"|--userns[= ]host|--security-opt[= ](?:seccomp|apparmor)[=:]unconfined",

@@ -26,7 +26,7 @@ MAX_WORDS = 8_192
 
 
 def note_texts(value: Any, fields: Fields, pointer: str = "") -> None:
-    """Warn of what the texts of a JSON value hold: a card, or an entry of a config."""
+    """Warn of dangers in the texts of a JSON value: a card, or an entry of a config."""
     for text in texts_of(value, pointer):
         if not isinstance(text.value, str):
             for number, where in secret_in_args(text.value):
@@ -61,7 +61,7 @@ def note_private(url: str, fields: Fields, pointer: str) -> None:
 
 
 def note_command(command: str, args: Sequence[str], fields: Fields, pointer: str) -> None:
-    """Warn of what a command does. `pointer` is that of its entry."""
+    """Warn of dangers of a command. `pointer` is that of its entry."""
     if not command:
         return
     words, member = [command, *args], f"{pointer}/args" if args else f"{pointer}/command"

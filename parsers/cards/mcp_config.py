@@ -39,7 +39,7 @@ _OTHER_FORMS = {
     },
     "command": "this is one entry of a config, which belongs under its name in mcpServers",
 }
-"""Members of what publishers take for a config, and what such an object is."""
+"""Members of objects that publishers take for a config, and the name of each such object."""
 
 _STARTS = frozenset(("command", *_URLS))
 

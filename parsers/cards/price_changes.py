@@ -55,7 +55,7 @@ def changed_addresses(before: Sequence[Offer], after: Sequence[Offer]) -> tuple[
 
 
 def price_text(offer: Offer) -> str:
-    """A price with its currency and interval, and what it is paid in where that is another currency."""
+    """A price with its currency and interval, and the currency that it is paid in where that is another one."""
     others = "" if offer.accepted == (offer.currency,) else f", paid in {_currencies(offer)}"
     return _text(offer) + others
 

@@ -72,7 +72,8 @@ def note_broken_rules(file: Json, fields: Fields) -> None:
 
 
 def _services(file: Json, fields: Fields) -> Iterator[Service]:
-    """The services with an endpoint, and those of the taxonomy, in order; older files call the list `endpoints`."""
+    """The services with an endpoint, and the services of the taxonomy, in order; older files call the list
+    `endpoints`."""
     key = "services" if file.get("services") or file.get("endpoints") is None else "endpoints"
     if key == "endpoints":
         fields.warn("tolerated", "endpoints instead of services", "/endpoints")
@@ -167,7 +168,7 @@ def _interface(service: Service) -> dict[str, Any]:
 
 
 def _url(file: Json, services: list[Service], fields: Fields) -> str:
-    """The URL at which the agent is called: that of its A2A service, else of its web service, else of any other."""
+    """The URL at which the agent is called: the one of its A2A service, else of its web service, else of any other."""
     callable_services = _callable(services)
     preferred = next((service for service in callable_services if service.name == "A2A"), None)
     preferred = preferred or next((service for service in callable_services if service.name == "web"), None)

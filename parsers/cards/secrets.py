@@ -136,7 +136,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def secrets_of(value: Any, pointer: str = "") -> Iterator[Secret]:
-    """The secrets of a JSON value, in its order; what is made to be public holds none."""
+    """The secrets of a JSON value, in its order; public values, such as public keys, count as none."""
     for text in texts_of(value, pointer):
         if isinstance(text.value, str):
             if where := secret_in(text.value, text.name, is_setting=text.is_setting):

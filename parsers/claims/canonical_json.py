@@ -39,8 +39,8 @@ _CODES = {
 
 
 class DocumentError(Exception):
-    """A document that does not verify: a stable code, what is wrong with it, and the names of members that it needs to
-    count and does not have."""
+    """A document that does not verify: a stable code, a sentence about its fault, and the names of members that it
+    needs to count and does not have."""
 
     def __init__(self, code: str, detail: str, missing: Sequence[str] = ()) -> None:
         super().__init__(detail)
@@ -62,7 +62,7 @@ def read(body: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
 
 
 def check_size(body: bytes, *, max_bytes: int = MAX_BYTES) -> None:
-    """Check that a document is no larger than what is verified. Raises DocumentError."""
+    """Check that a document is within the size limit of verification. Raises DocumentError."""
     if len(body) > max_bytes:
         raise DocumentError("too-large", f"{len(body):,} bytes; at most {max_bytes:,} are verified")
     if strict_json.outline(body).marks > MAX_VALUES:

@@ -37,9 +37,9 @@ class CardSignature(NamedTuple):
 
 
 class SignatureCheck(NamedTuple):
-    """Whether a card is signed by one of some keys. `code` is why not: unsigned, malformed-signature, unknown-key or
-    bad-signature. Else `kid` names the key, `form` the canonical form, and `covers_pricing` whether the card
-    has prices that are among what was signed."""
+    """The result of checking a card's signature by some keys. `code` says why none is valid: unsigned,
+    malformed-signature, unknown-key or bad-signature. Else `kid` names the key, `form` the canonical form, and
+    `covers_pricing` whether the card has prices that are signed, too."""
 
     verified: bool
     code: str = ""

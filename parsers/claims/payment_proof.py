@@ -113,8 +113,8 @@ def _payer(tx: Transaction, parent: Transaction | None) -> bytes:
 
 
 def paid_offer(payment: ProvedPayment, offers: Collection[Offer], chain: UtxoChain) -> PaidOffer | None:
-    """Of the offers priced in the chain's coin, the dearest with its price paid to its P2PKH address, else the cheapest
-    with any payment; None without a payment."""
+    """The paid offer, of those priced in the chain's coin: the dearest with its price paid to its P2PKH address, else
+    the cheapest with any payment; None without a payment."""
     received = payment.received(chain)
     priced = [offer for offer in offers if offer.currency == chain.coin.upper() and offer.address.strip() in received]
     pairs = [

@@ -21,7 +21,7 @@ CONFIDENCE = 2_706_000
 """The square of z = 1.645 in millionths: the score is the end of a one-sided interval of 95 % (Wilson 1927)."""
 
 RATED_AT = 400
-"""The score, without E3, from which a payer counts as rated itself: what it pays for is E3. Two stars."""
+"""The score, without E3, from which a payer counts as rated itself: receipts for its payments are E3. Two stars."""
 
 STARS_FROM = 10
 """Customers from which a score is shown as stars: with fewer, the interval is so wide that its lower end says more
@@ -258,7 +258,7 @@ def _entry(record: ReceiptRecord, listing: RatedListing, now: int, is_reused: bo
 
 
 def _weights(entries: Iterable[BasisEntry]) -> tuple[int, int]:
-    """The weight of what was completed, and of all, within the limits of counterparties and rungs."""
+    """The weight of completed records, and of all records, within the limits of counterparties and rungs."""
     by_counterparty: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0])
     for entry in entries:
         sums = by_counterparty[entry.rung, entry.counterparty]

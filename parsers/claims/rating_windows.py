@@ -1,5 +1,6 @@
 """Which receipts of a listing count, where there are more than can. Strangers can repeat a receipt and sign it with any
-number of keys, so receipts are counted and not records, and what was paid for makes room only for what paid more."""
+number of keys, so receipts are counted and not records, and paid receipts make room only for receipts of higher
+payments."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ MAX_COUNTER_SIGNED, MAX_A_SIGNER = 1_000, 100
 signer."""
 
 MAX_READ = 100_000
-"""Receipts of each of the two kinds that are looked at."""
+"""The number of receipts of each of the two kinds that are looked at."""
 
 D = TypeVar("D", bytes, str)
 

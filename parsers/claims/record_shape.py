@@ -1,4 +1,4 @@
-"""The members of signed records: which are needed, which may be there, and what each of them is."""
+"""The members of signed records: the needed ones, the optional ones, and the form of each of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parsers.claims.canonical_json import SAFE_INTEGER, DocumentError
 from parsers.claims.rfc3339 import instant
 
 MemberTest = tuple[Callable[[Any], bool], str]
-"""Whether a value is one, and what it should be."""
+"""A test of a value, and a noun for the values that pass it."""
 
 _HEX_KEY = re.compile(r"[0-9a-f]{64}")
 

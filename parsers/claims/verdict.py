@@ -21,7 +21,7 @@ UNCHECKED = frozenset((
     "unknown-key", "unknown-suite", "unsigned", "malformed-signature", "too-large", "too-deep", "too-many-values",
     "too-many-receipts",
 ))  # fmt: skip
-"""Codes of documents of which no signature was checked."""
+"""Codes of documents whose signatures were not checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +81,6 @@ def refused(error: DocumentError, **members: Any) -> DocumentVerdict:
 
 
 def refused_part(error: DocumentError, integrity: str, **members: Any) -> DocumentVerdict:
-    """The verdict on several documents of which one is refused that has this integrity; of the later ones none was
+    """The verdict on several documents, where one is refused with this integrity; of the later ones none was
     checked."""
     return DocumentVerdict.of(error, integrity="invalid" if integrity == "invalid" else "unknown", members=members)

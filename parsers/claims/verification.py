@@ -45,7 +45,7 @@ _FEW: MemberTest = (lambda value: isinstance(value, list) and len(value) <= MAX_
 
 
 class VerifyRequestError(ValueError):
-    """A request that is wrong besides its document: the member, a code, and what is wrong with it."""
+    """A request with a fault besides its document: the member, a code, and a sentence about the fault."""
 
     def __init__(self, member: str, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -116,7 +116,7 @@ def _token(request: VerifyRequest) -> DocumentVerdict:
 
 def _dct(request: VerifyRequest) -> DocumentVerdict:
     """Without an operation no capability is required; an operation needs its namespace. Clients send the root and the
-    time of their own context, too: those of the body win. The document may be the token that its text encodes."""
+    time of their own context, too: the members of the body win. The document may be the token that its text encodes."""
     document = request.document
     document = serialize_dct(document) if isinstance(document, dict) and "authority" in document else document
     operation, namespace, root = (request.member(name, TEXT) for name in ("operation", "namespace", "rootPublicKey"))
@@ -157,8 +157,8 @@ def _contract_terms(request: VerifyRequest) -> tuple[str | None, Sequence[str]]:
 
 
 def _pair(request: VerifyRequest, name: str, other: str) -> tuple[Any, Any]:
-    """A document and what belongs to it: both in the document as members of these names, or the other in the context,
-    which then counts alone: who verifies names it, and not who signed."""
+    """A document and its companion: both are members of the document by these names, or the companion is in the
+    context, which then counts alone: the verifier names it, and not the signer."""
     document, of_context = request.document, request.context.get(other)
     if of_context is None and isinstance(document, dict) and set(document) == {name, other}:
         return document[name], document[other]

@@ -1,4 +1,4 @@
-"""Receipts of work, read from signed documents by kind: the work that each shows, and what was paid for it.
+"""Receipts of work, read from signed documents by kind: the work that each shows, and the payment for it.
 
 - `receipt`: a receipt of Motebit with those that it nests. Who nests a receipt signs it, too.
 - `attestation`: `{"attestation", "contract"}` of DelegateOS; the second key is that of the contract's issuer.
@@ -34,9 +34,9 @@ class WorkReceipt(NamedTuple):
 
 
 def receipts_in(kind: str, document: Any, now: int, keys: KeyRing | None = None) -> list[WorkReceipt]:
-    """The receipts in a document at a time (milliseconds since 1970). `keys` are those of identities that do not
-    follow from their key. Raises DocumentError for an unknown kind
-    (unknown-kind), and for a document that proves nothing, with the code of what is wrong with it."""
+    """The receipts in a document at a time (milliseconds since 1970). `keys` are those of identities that do not follow
+    from their key. Raises DocumentError for an unknown kind (unknown-kind), and for a document that proves nothing,
+    with the code of its fault."""
     read = KINDS.get(kind)
     if read is None:
         raise DocumentError("unknown-kind", f"{kind[:100]!a} is none of {', '.join(KINDS)}")

@@ -73,7 +73,7 @@ def read(script: bytes) -> Pointer | None:
 
 
 def _items(script: bytes) -> tuple[list[bytes] | None, str]:
-    """The pushes after `OP_RETURN a2b`, at most three, and what ended them; None for any other script."""
+    """The pushes after `OP_RETURN a2b`, at most three, and the reason why they ended; None for any other script."""
     head = script[:2]
     if MARK not in script[:12] or not (head[:1] == bytes((OP_RETURN,)) or head == bytes((OP_FALSE, OP_RETURN))):
         return None, ""

@@ -297,8 +297,8 @@ def check_revocation(entry: Any) -> None:
 
 
 def is_revoked(token: Token, ids: Sequence[str], entry: Any) -> bool:
-    """Whether a signed entry revokes a block of a token, of which these are the revocation ids. The signer of the block
-    may revoke it; with the scope `chain` also the signer of a block that it builds on."""
+    """Whether a signed entry revokes a block of a token with these revocation ids. The signer of the block may revoke
+    it; with the scope `chain` also the signer of an earlier block."""
     if _REVOCATION.fault(entry) or entry["revocationId"] not in ids:
         return False
     signers = [block.get("issuer", block.get("attenuator")) for block in blocks(token)]

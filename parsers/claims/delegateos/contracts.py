@@ -81,8 +81,8 @@ def _binding(trusted: frozenset[str] | None) -> str:
 
 
 def sign_contract(seed: bytes, members: Mapping[str, Any]) -> dict[str, Any]:
-    """A contract with these members, issued by the owner of the key. Raises DocumentError for members of which none
-    is made that verifies."""
+    """A contract with these members, issued by the owner of the key. Raises DocumentError for members that give no
+    contract that verifies."""
     contract = _signed(seed, members, "issuer")
     check_contract(contract, None)
     check_weights(contract["verification"])

@@ -57,8 +57,8 @@ def check_record(principal: str, record: Mapping[str, Any], detail: str) -> None
 def check_canonical(
     principal: str, form: bytes, signature: Any, code: str, detail: str, *, is_plain_taken: bool = False
 ) -> None:
-    """Check a signature of what has this RFC 8785 form, as `check_object` does. `is_plain_taken`: the signature may be
-    of the form itself, which is an object and so never as long as a digest."""
+    """Check a signature of the object with this RFC 8785 form, as `check_object` does. `is_plain_taken`: the signature
+    may be of the form itself, which is an object and so never as long as a digest."""
     try:
         (key, is_key), (data, is_signature) = from_base64url(principal), from_base64url(signature)
     except DocumentError:

@@ -1,1 +1,1 @@
-"""Motebit: execution receipts, delegations, bearer tokens, identity files, and what trust is computed from them."""
+"""Motebit: execution receipts, delegations, bearer tokens, identity files, and the trust that is computed from them."""

@@ -92,8 +92,8 @@ def stated_identity(authorization: str) -> str:
 
 
 def without_scheme(token: str) -> str:
-    """A token without the scheme that it may have before it, once: what is compared with the token that is verified has
-    to be taken from its text in the same way."""
+    """A token without the scheme that may come before it, removed once: texts that are compared with a verified token
+    have to be read in this way, too."""
     return token.removeprefix("Bearer ").removeprefix("motebit:")
 
 

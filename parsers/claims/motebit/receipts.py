@@ -182,7 +182,7 @@ def _nested(receipt: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _canonicalize_and_sign(node: ReceiptNode, rules: ReceiptRules) -> None:
-    """Write the canonical form once, from those of the receipts below, and verify the signature over it."""
+    """Write the canonical form once, from the forms of the receipts below, and verify the signature over it."""
     receipt = node.receipt
     members = {name: jcs(value) for name, value in receipt.items() if name != "delegation_receipts"}
     if "delegation_receipts" in receipt:
@@ -258,7 +258,7 @@ def _check_times(receipt: Mapping[str, Any], now: float | None) -> None:
 
 
 def verify_receipt(receipt: Any, rules: ReceiptRules) -> DocumentVerdict:
-    """The verdict on a receipt; those that it nests are part of what it signs, and not verified by themselves."""
+    """The verdict on a receipt; nested receipts are part of its signed form, and not verified by themselves."""
     try:
         return receipt_tree(receipt, rules)[0].verdict()
     except DocumentError as error:

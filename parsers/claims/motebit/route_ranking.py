@@ -79,7 +79,7 @@ class RouteCandidate(NamedTuple):
 
 
 class RankedRoute(NamedTuple):
-    """A candidate with its score and what this is made of."""
+    """A candidate with its score and the parts of the score."""
 
     identity: str
     composite: float

@@ -51,7 +51,7 @@ class Signer(NamedTuple):
 
 def sign_document(kind: str, members: Any, signer: Signer) -> dict[str, Any] | str:
     """The signed document of a kind of KINDS with these members, a text for tokens and identity files. Raises
-    DocumentError for members of which no document is made that verifies."""
+    DocumentError for members that give no document that verifies."""
     if not isinstance(members, dict):
         raise DocumentError("malformed", "the members of a document are a JSON object")
     return KINDS[kind](without(members, "signature"), signer)

@@ -20,8 +20,8 @@ _CODE = "bad-manifest"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderManifest:
-    """A capability of a provider: URLs of its endpoints by name, and what else is shown of it ("" or empty for what it
-    does not name). Names longer than `MAX_TEXT` and lists longer than `MAX_LIST` are refused."""
+    """A capability of a provider: URLs of its endpoints by name, and other members that are shown ("" or empty where
+    they are missing). Names longer than `MAX_TEXT` and lists longer than `MAX_LIST` are refused."""
 
     capability: str
     capability_id: str
