@@ -1,4 +1,4 @@
-"""The client that an IP address counts for, and the networks that its requests are counted in.
+"""The client to which an IP address belongs, and the networks in which its requests are counted.
 
 A provider gives a customer of IPv6 a /48 or a /56, in which the customer chooses a /64 at will. So a /64 is a client,
 and all clients of a /48 together have `SITE_FACTOR` times what one of them has.
@@ -20,8 +20,8 @@ _CLIENT_SUFFIX = "::/64"
 
 
 class ClientNetwork(NamedTuple):
-    """A network of which requests are counted: one client, named as `client` does, or the /48 that it is in. It may use
-    `factor` times what a client may. `prefix` begins the names of all clients of a /48, except for that of its `first`
+    """A network whose requests are counted: one client, named as `client` does, or the /48 that it is in. Its limit is
+    `factor` times that of a client. `prefix` begins the names of all clients of a /48, except for that of its `first`
     one, which may be shorter; both are "" for one client."""
 
     name: str

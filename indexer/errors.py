@@ -1,4 +1,5 @@
-"""Errors of sources: what a person must fix, and what may succeed when it is tried again; and refused transactions."""
+"""Errors of sources: faults that a person must fix, and failures that may end when the request is repeated; and refused
+transactions."""
 
 from __future__ import annotations
 

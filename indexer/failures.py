@@ -15,14 +15,15 @@ from typing import Any
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 3_600.0
-"""Pause before what was left out is tried again, if it does not change before."""
+"""The seconds before a listing, row or host that was left out is tried again, if it does not change before."""
 
 MOST, SHOWN = 10_000, 20
 """Entries that are remembered, and shown in status. With more, those that failed first are tried again earlier."""
 
 
 def is_of_machine(error: BaseException) -> bool:
-    """Whether database, disk or memory failed, which is not the fault of what was being processed."""
+    """Whether database, disk or memory failed: then the listing, row or host that was being processed is not the
+    cause."""
     from indexer.store.database import DATABASE_ERRORS  # slow: the database is not needed for a search
 
     is_disk = isinstance(error, OSError) and not isinstance(error, (ConnectionError, TimeoutError))
@@ -91,7 +92,7 @@ class LeftOut:
 
     @contextmanager
     def leaving_out(self, work: str, id_: str) -> Iterator[None]:
-        """Leave out what fails in this context. Raises errors of the machine."""
+        """Leave out the listing, row or host whose processing fails in this context. Raises errors of the machine."""
         try:
             yield
         except Exception as error:

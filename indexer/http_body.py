@@ -106,7 +106,7 @@ def _framing(headers: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
 
 
 async def read(chunks: AsyncIterable[bytes], headers: Iterable[tuple[str, str]], bounds: Bounds) -> bytes:
-    """The body that these chunks make up, decoded. Raises BodyError, and what the chunks raise."""
+    """The body that these chunks make up, decoded. Raises BodyError, and the errors of the chunks."""
     body = BoundedBody(headers, bounds)
     async for chunk in chunks:
         body.add(chunk)

@@ -25,7 +25,7 @@ RULES = 2
 every change of what registers. Chains that were read before there was a number have 1."""
 
 EVM = "eip155:"
-"""How the CAIP-2 ids of networks begin of which logs are read: each block twice."""
+"""Beginnings of the CAIP-2 ids of networks whose chains are read as logs: each block twice."""
 
 SCHEMA = "7"
 """The version of the tables of a database."""

@@ -1,4 +1,4 @@
-"""A path that was opened, and may be removed or made again while what was there is still used."""
+"""A path that was opened, and that may be removed or made again while the opened file is still used."""
 
 from __future__ import annotations
 

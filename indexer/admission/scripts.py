@@ -1,4 +1,4 @@
-"""Whether the inputs of a transaction that is in no block may spend what they spend: P2PKH, also beside an inscription,
+"""Whether the inputs of a transaction that is in no block may spend their outputs: P2PKH, also beside an inscription,
 by our own digest and signature check; other scripts by the interpreter of bitcoinX where it is installed."""
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SECONDS = 30.0
 
 
 def check_scripts(inputs: Iterable[UnprovenInput]) -> None:
-    """Check that these inputs may spend what they spend. Raises NotAdmittedError: `script-failed`, or
-    `script-not-checkable` for a script that nothing here can check."""
+    """Check that these inputs may spend their outputs. Raises NotAdmittedError: `script-failed`, or
+    `script-not-checkable` for a script that this program cannot check."""
     others: list[UnprovenInput] = []
     hashes: dict[bytes, SharedHashes] = {}
     for unproven in inputs:

@@ -46,7 +46,7 @@ LONGEST_WAIT, LONGEST_WITH_SUBSTITUTE = 600.0, 3_600.0
 """The longest Retry-After that is obeyed, in seconds; and while another server answers instead."""
 
 RESPONSE_BYTES, SMALL_BYTES = 64 << 20, 1 << 20
-"""The default limit of a response, and that of one which is known to be small."""
+"""The default limit of a response, and the limit of a response that is known to be small, in bytes."""
 
 _T = TypeVar("_T")
 

@@ -1,4 +1,4 @@
-"""Looks up a transaction at the sources, for the diagnosis of one of which nothing is stored."""
+"""Looks up a transaction of which nothing is stored at the sources, for its diagnosis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetches what pointers name from untrusted hosts: cards, robots.txt, blocks of IPFS, TXT records and logos.
+"""Fetches the targets of pointers from untrusted hosts: cards, robots.txt, blocks of IPFS, TXT records and logos.
 
     url ─▶ target ─▶ dns ─▶ addresses ─▶ connections ─▶ http_fetcher ─▶ card_fetcher
            a name,   what it    special      to the        headers          hash,

@@ -136,7 +136,7 @@ def _normalised(texts: Iterable[str]) -> frozenset[str]:
 
 
 _WORK = "host"
-"""Reading which host a card names, in what is left out because it failed."""
+"""The kind of work in `LeftOut`: reading which host a card names."""
 
 
 class BadgeQueue:

@@ -113,8 +113,8 @@ class FetchLoop:
         self._looked_at = self._look_at = self._all_at = float("-inf")
 
     async def run(self) -> float:
-        """Look what is due, and start the fetches that budgets allow now; the seconds until the next run, which is due
-        at once when `news` was set, or a fetch has ended. Raises StoreError when the database fails."""
+        """Start the due fetches that budgets allow now, and return the seconds until the next run, which is due at once
+        when `news` was set, or a fetch has ended. Raises StoreError when the database fails."""
         self._collect()
         if self.news.is_set():
             self._look_at = min(self._look_at, self._looked_at + NEWS_SECONDS)

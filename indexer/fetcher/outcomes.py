@@ -21,7 +21,7 @@ TRIED_FOR = 7 * 24 * 3_600 * SECOND
 """Retries end this long after the last pointer, unless a recheck is requested."""
 
 WATCH = 24 * 3_600 * SECOND
-"""Between two fetches of an accepted locator: the longest delay until drift is detected."""
+"""The time between two fetches of an accepted locator: the longest delay until drift is detected."""
 
 _OPERATORS = frozenset(("fetch-no-gateway", "fetch-gateway"))
 """Codes that the operator can fix: locators with these are never given up."""

@@ -157,7 +157,7 @@ def by_caip2(caip2: str) -> Network | None:
 
 
 def ticker_of(caip2: str) -> str:
-    """The ticker of the coin of a network, the smallest part of which is a satoshi; "" for a chain of another kind."""
+    """The ticker of a network's coin, whose smallest part is a satoshi; "" for a chain of another kind."""
     network = by_caip2(caip2)
     return "" if network is None else network.coin.upper()
 

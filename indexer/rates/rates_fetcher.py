@@ -68,7 +68,7 @@ class RatesFetcher:
         self.statuses = [FeedStatus(feed=feed) for feed in feeds]
 
     async def run(self) -> None:
-        """A round; the first one loads what was accepted before. Raises StoreError."""
+        """A round; the first one loads the accepted quotes of the last run. Raises StoreError."""
         if not self._is_begun:
             await asyncio.to_thread(self.begin)
             self._is_begun = True
@@ -79,7 +79,8 @@ class RatesFetcher:
         await self._client.close()
 
     def begin(self) -> None:
-        """Load what was accepted before a restart; retire the quotes of feeds that are no longer configured."""
+        """Load the quotes that were accepted before a restart; retire the quotes of feeds that are no longer
+        configured."""
         names = [feed.name for feed in self._feeds]
         self._quotes.retire([*names, *(name + REFUSED for name in names)], int(self._clock()))
         stored = self._quotes.states()
@@ -93,8 +94,8 @@ class RatesFetcher:
             self._add_sample(number, self._quotes.in_use(start, start + SAMPLE_SECONDS - 1))
 
     async def round(self) -> None:
-        """Fetch every feed once, concurrently, judge the answers together, and store what is accepted. Raises
-        StoreError when it cannot be stored."""
+        """Fetch every feed once, concurrently, judge the answers together, and store the accepted quotes. Raises
+        StoreError when they cannot be stored."""
         answers = await asyncio.gather(*(self._fetch(feed) for feed in self._feeds))
         now = int(self._clock())
         judgements = await asyncio.to_thread(self._judge, answers, now)

@@ -21,7 +21,7 @@ MAX_RAW = 16 << 20
 
 
 class BlockProofs(NamedTuple):
-    """The proofs of transactions of a block by txid, and what proves their witnesses, where these carry envelopes."""
+    """The proofs of transactions of a block by txid, and the proofs of their witnesses, where these carry envelopes."""
 
     transactions: Proofs
     coinbase: CoinbaseProof | None = None
@@ -54,7 +54,7 @@ def proofs(
 
 
 def _paths(ref: BlockRef, tree: MerkleTree, numbers: IntArray) -> Iterator[tuple[int, bytes, bytes]]:
-    """Of the transactions of these numbers: the number, the hash in this tree, and the merkle path (BRC-74)."""
+    """The number, the hash in this tree, and the merkle path (BRC-74) of each transaction with one of these numbers."""
     for index, digest, siblings in tree.branches(numbers):
         yield index, digest, bump.branch_bytes(ref.height, index, digest, siblings)
 

@@ -28,7 +28,7 @@ from parsers.errors import BlockError
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """The facts of a block, and what was missing to decide them: outpoints of unknown value, and transactions
+    """The facts of a block, and the data that was missing to decide them: outpoints of unknown value, and transactions
     of cards with origins to trace, by the outputs that hold the cards. With those, the facts may differ."""
 
     reading: BlockFacts
@@ -53,8 +53,8 @@ class BlockReader:
         return not self._scan.candidates
 
     def contradicted(self, spends: Mapping[Outpoint, bytes]) -> set[bytes]:
-        """The txids in `spends`, by the outpoints that they spend, which must be watched, of which this block has
-        another spend."""
+        """The txids in `spends` whose outpoints this block spends by another transaction; the outpoints must be
+        watched."""
         spending = (_read(self._data, candidate, self._rules) for candidate in self._scan.candidates)
         return {
             spends[spent.prevout]

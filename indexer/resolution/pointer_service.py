@@ -104,7 +104,8 @@ def _look(store: Store, ids: list[str]) -> Iterator[PointerListing]:
 
 
 def _likely(anchors: Iterable[Anchor], facts: FetchFacts) -> Iterator[bytes]:
-    """SHA-256 of the cards that resolving will read: what anchors name and was served, and what was served last."""
+    """The SHA-256 of the cards that resolving will read: those that anchors name and that were served, and the card
+    that was served last."""
     for anchor in anchors:
         served = facts.get(anchor.locator or "", ())
         if anchor.digest is not None:

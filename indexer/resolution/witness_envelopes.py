@@ -172,7 +172,7 @@ class WitnessEnvelopeReader(TransactionReader):
 
 
 def _by_satoshi(spent: tuple[int, RegistrationState, Outpoint]) -> tuple[int, int, int, str]:
-    """A sorting key: by satoshi, and on one satoshi by the number in the id, of which the plain one is the first."""
+    """A sorting key: by satoshi, and on one satoshi by the number in the id, the plain id first."""
     number, state, _ = spent
     return number, state.offset, len(state.id), state.id
 

@@ -328,7 +328,7 @@ _FORMS = {
         lambda pointer: _PointerLine(**_written(_PointerLine, pointer)), lambda line: PointerAnchor(**_read(line))
     ),
 }
-"""Of the members of an event, its state and its pointer that are written otherwise than they are."""
+"""The forms of members of an event, its state and its pointer that are written otherwise than they are."""
 
 
 def _written(kind: type[_LineObject], record: Event | RegistrationState | PointerAnchor) -> dict[str, Any]:

@@ -46,15 +46,15 @@ MAX_LINE, MAX_RAW_LINE = 2 << 20, 24 << 20
 BUFFER = 1 << 20
 
 GZIP_LEVEL = 2
-"""Of four: at the size that zlib's level 6 gives, in a tenth of its time."""
+"""The level of four: at the size that zlib's level 6 gives, in a tenth of its time."""
 
 Progress = Callable[[int, int], None]
 """Called with blocks done, of how many."""
 
 
 def export(store: Store, file: IO[bytes], progress: Progress = lambda _done, _all: None) -> Counts:
-    """Write everything confirmed to `file`, of chains that are read twice what was. Raises SnapshotError when
-    a reorg removes blocks meanwhile."""
+    """Write everything confirmed to `file`; of chains that are read twice, the blocks that were. Raises SnapshotError
+    when a reorg removes blocks meanwhile."""
     since, scan = store.outbox.newest_seq(), FullScan(store.engine)
     heads = _heads(store)
     up_to = {head.name: head.height for head in heads}

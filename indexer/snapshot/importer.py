@@ -61,7 +61,7 @@ class ChainReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How much was imported, and of which chains."""
+    """The numbers of imported records, and the chains that they are of."""
 
     blocks: int
     events: int

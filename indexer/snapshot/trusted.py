@@ -24,7 +24,7 @@ class TrustedChain:
         self._coinbase: CoinbaseProof | None = None
 
     def add_headers(self, headers: Headers) -> None:
-        """Nothing: headers before the first block are needed for verification only."""
+        """Do nothing: headers before the first block are needed for verification only."""
 
     def begin(self, ref: BlockRef) -> None:
         """Start the next block."""
@@ -53,7 +53,7 @@ class TrustedChain:
         return BlockFacts(ref, tuple(self._events), {}, self._proofs.settled(), self._coinbase)
 
     def stored(self) -> None:
-        """Nothing: events are not recomputed from the store."""
+        """Do nothing: events are not recomputed from the store."""
 
     def finish(self) -> None:
-        """Nothing: the importer compares the state hash."""
+        """Do nothing: the importer compares the state hash."""

@@ -174,7 +174,7 @@ def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[st
 
 
 def _by_registration(connection: Connection, statement: Select[Any], registrations: Iterable[str]) -> dict[str, Row]:
-    """The rows about those of these registrations that a statement selects."""
+    """The selected rows about these registrations."""
     return {row["registration"]: row for row in rows_in(connection, statement, badges.c.registration, registrations)}
 
 

@@ -132,8 +132,8 @@ def _follows(ref: BlockRef, height: int, hash_: bytes, *, sparse: bool) -> bool:
 
 
 def _portions(block_facts: Sequence[BlockFacts]) -> Iterator[Sequence[BlockFacts]]:
-    """The contents of these blocks, in order: together while all of them are in memory, else as much at a time as may
-    be."""
+    """The contents of these blocks, in order: in one portion while all of them are in memory, else in portions as large
+    as may be."""
     if not any(
         isinstance(part, Spill | SpilledPairs) for of in block_facts for part in (of.events, of.cards, of.proofs)
     ):

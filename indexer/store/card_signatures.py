@@ -1,4 +1,5 @@
-"""Signatures of cards: which key sets to fetch for them, and what these verified. Times are milliseconds since 1970.
+"""Signatures of cards: which key sets to fetch for them, and the signatures that they verified. Times are milliseconds
+since 1970.
 
 The functions that write work inside a transaction of the writer.
 """
@@ -103,8 +104,8 @@ def record(connection: Connection, verdicts: Iterable[SignatureVerdict], now_ms:
 
 
 def record_failure(connection: Connection, url: str, reason: str, now_ms: int) -> list[str]:
-    """Store that a key set could not be fetched. A verified signature stays so for a while. Returns the listings of
-    those that are lost, sorted."""
+    """Store that a key set could not be fetched. A verified signature stays so for a while. Returns the listings whose
+    signature is lost, sorted."""
     of_url = card_signatures.c.url == url
     lost = of_url & (card_signatures.c.by != "") & (card_signatures.c.verified_at <= now_ms - GRACE)
     digests = connection.execute(select(card_signatures.c.card).where(lost)).scalars().all()

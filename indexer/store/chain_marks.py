@@ -74,7 +74,7 @@ def _reads(connection: Connection, chain: str, caip2: str, contract: str) -> boo
 
 
 def name_contract(writer: Writer, chain: str, contract: str) -> None:
-    """Store of which contract or program the records of `chain` are; raises OtherChainError when it was another one
+    """Store the contract or program that the records of `chain` are of; raises OtherChainError when it was another one
     before."""
     with writer.transaction() as connection:
         _name_once(connection, PROGRAM, chain, contract)

@@ -1,5 +1,5 @@
-"""One queue of what is checked at hosts again and again: when next, and how the last check ended. What a check found is
-in the tables of its topic. Times are milliseconds since 1970. The functions that write work inside a transaction."""
+"""One queue of the periodic checks at hosts: when the next one is due, and how the last one ended. The results are in
+the tables of their topics. Times are milliseconds since 1970. The functions that write work inside a transaction."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from indexer.store.schema import checks
 
 HOUR = 3_600_000
 CHECK_INTERVAL = 24 * HOUR
-"""Between two checks that verify what they look for."""
+"""Milliseconds between two successful checks of one subject."""
 
 BACKOFF = Backoff(3_600, 7 * 86_400)
-"""Between two checks that do not."""
+"""The pauses after failed checks of one subject: from an hour to a week, in seconds."""
 
 GRACE = 7 * 24 * HOUR
 """The milliseconds without an answer of a host after which its verified results are lost."""
@@ -130,7 +130,7 @@ def _named(kind: CheckKind, names: Iterable[str]) -> tuple[Any, ...]:
 
 
 def enlist(connection: Connection, kind: CheckKind, targets: Mapping[str, str], now: int) -> None:
-    """Queue checks, by name, of what is at these targets: new and paused ones are due at once."""
+    """Queue checks, by name, of subjects at these targets: new and paused ones are due at once."""
     new = {"kind": kind.value, "tries": 0, "checked_at": 0, "reason": "", "next_at": now}
     insert_new(connection, checks, [{**new, "name": name, "target": target} for name, target in targets.items()])
     for batch in batches(targets):

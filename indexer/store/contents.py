@@ -1,4 +1,4 @@
-"""Cards, and what was looked up of transactions: stored under their hash, and never rolled back."""
+"""Cards, and the outputs of transactions that were looked up: stored under their hash, and never rolled back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ContentQueries(Queries):
         return {row["sha256"]: row["size"] for row in matches}
 
     def output_values(self, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
-        """Satoshis of those of these outputs that were looked up before."""
+        """The satoshis of the outputs, of those passed in, that were looked up before."""
         requested = set(outpoints)
         matches = self._rows_in(select(outputs), outputs.c.txid, {outpoint.txid for outpoint in requested})
         values = {Outpoint(row["txid"], row["vout"]): row["satoshis"] for row in matches}

@@ -187,7 +187,8 @@ def writing(engine: Engine, lock: AdvisoryLock | None = None) -> Iterator[Connec
 
 
 _REFUSALS = ("25006", "42501")
-"""SQLSTATE of what PostgreSQL refuses to all writers: a read-only transaction, a user without the privilege."""
+"""SQLSTATE of the errors by which PostgreSQL refuses all writers: a read-only transaction, a user without the
+privilege."""
 
 
 def write_error(name: str, error: DBAPIError) -> StoreError:

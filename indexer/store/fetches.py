@@ -20,10 +20,10 @@ MAX_FACTS = 16
 """Facts stored of a locator: those that an anchor names, then the latest."""
 
 MAX_SERVINGS = 64
-"""Changes of what a locator serves that are stored."""
+"""The largest number of stored changes of the bytes that a locator serves."""
 
 MAX_UNNAMED_BODIES = 2
-"""Bodies stored of those that no anchor names by their hash."""
+"""The largest number of stored bodies whose hash no anchor names."""
 
 MAX_WANTED = 16
 """Hashes of anchors that `DueLocator.digests` lists."""
@@ -31,18 +31,18 @@ MAX_WANTED = 16
 MAX_DETAIL = 500
 
 NEVER_FETCHED = -1
-"""Compares below every time of a fetch."""
+"""A time that is smaller than that of any fetch."""
 
 
 class FetchState(StrEnum):
     """The outcome of fetching a locator: the same words in tables, in the API and in the tests."""
 
     NEW = "new"
-    """It was not fetched yet."""
+    """The locator was not fetched yet."""
     MET = "met"
-    """It served a hash that an anchor names, or what its CID names."""
+    """The locator served bytes whose hash an anchor names, or that its CID names."""
     UNHASHED = "unhashed"
-    """It served a card, and no anchor has a hash to verify it by."""
+    """The locator served a card, and no anchor has a hash to verify it by."""
     MISMATCH = "mismatch"
     """The served bytes do not have the hash that the locator's anchors name."""
     FAILED = "failed"

@@ -1,5 +1,5 @@
-"""Remove a chain with all that hangs on it, as if it had never been followed: its facts, what was fetched for it alone,
-and the results of visits to hosts that only its listings name. Readers of the outbox see each removal."""
+"""Remove a chain with all that hangs on it, as if it had never been followed: its facts, the bodies that were fetched
+for it alone, and the results of visits to hosts that only its listings name. Readers of the outbox see each removal."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def _forget_badges(connection: Connection, ids: Collection[str]) -> set[str]:
 
 
 def _forget_locators(connection: Connection, names: Iterable[str]) -> tuple[set[str], set[bytes]]:
-    """Delete those of these locators that no pointer names any more, with all that was fetched; these locators, and the
-    SHA-256 of what they served."""
+    """Delete the locators, of those passed in, that no pointer names any more, with all that was fetched; returns them,
+    and the SHA-256 of the bytes that they served."""
     unnamed = set(names)
     remaining = select(sightings.c.locator).distinct()
     unnamed -= {row["locator"] for row in rows_in(connection, remaining, sightings.c.locator, unnamed)}
@@ -134,7 +134,7 @@ def _forget_locators(connection: Connection, names: Iterable[str]) -> tuple[set[
 
 
 def _forget_hosts(connection: Connection, hosts: Collection[str]) -> None:
-    """Delete what was observed at those of these hosts that no listing names any more."""
+    """Delete the observations at hosts, of those passed in, that no listing names any more."""
     used = {row["host"] for row in rows_in(connection, select(badges.c.host).distinct(), badges.c.host, hosts)}
     for host in set(hosts) - used:
         there = or_(locators.c.locator == host, locators.c.locator.startswith(f"https://{host}/", autoescape=True))
@@ -147,7 +147,8 @@ def _forget_hosts(connection: Connection, hosts: Collection[str]) -> None:
 
 
 def _forget_cards(connection: Connection, digests: Collection[bytes]) -> int:
-    """Delete those of these cards that nothing refers to any more, with their signatures; how many."""
+    """Delete the cards, of those passed in, to which no row refers any more, with their signatures; returns their
+    number."""
     unused: list[bytes] = []
     for batch in batches(digests):
         is_used: list[ColumnElement[bool]] = [

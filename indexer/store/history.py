@@ -129,8 +129,8 @@ class HistoryQueries(EventQueries):
         return {id_: history for _, some in self.portions(ids) for id_, history in some.items()}
 
     def portions(self, registrations: Iterable[str]) -> Iterator[tuple[list[str], dict[str, RegistrationHistory]]]:
-        """These registrations in order, as many at once as have about `REVISIONS_AT_ONCE` revisions, with the result of
-        `with_pending` for them."""
+        """These registrations in order, in portions of about `REVISIONS_AT_ONCE` revisions, each with its result of
+        `with_pending`."""
         ids: list[str] = []
         long: dict[str, list[str]] = {}
         revisions = 0
@@ -258,7 +258,7 @@ MOST_REVISIONS = 2_048
 """Newest revisions of a registration on a chain that are read for its listing: each update reads them again."""
 
 REVISIONS_AT_ONCE = 16_384
-"""Revisions of several registrations that are in memory together, besides those of the last one: 1 kB each."""
+"""Revisions of several registrations that are in memory at once, besides those of the last one: 1 kB each."""
 
 WITHOUT_CARD = (EventKind.MOVED.value, EventKind.MAP_ONLY.value, EventKind.BURNED.value)
 """Kinds of events that merely move or end a registration."""
@@ -325,7 +325,7 @@ def _revision_counts() -> Select[Any]:
 
 
 def _newest_with_pending(registration: str, chains: Iterable[str]) -> Select[Any]:
-    """Of a registration with many revisions those that `with_pending` reads."""
+    """The revisions of a registration with many that `with_pending` reads."""
     on_chains = [
         (events.c.chain == chain) & events.c.place.in_(_read_positions(registration, chain)) for chain in chains
     ]

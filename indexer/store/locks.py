@@ -12,9 +12,9 @@ class AdvisoryLock(IntEnum):
     SCHEMA = 0x613262
     """While tables are created or migrated."""
     WRITER = 0x61326277
-    """Of the one process that writes facts, as long as it does."""
+    """The lock of the one process that writes facts, as long as it does."""
     SERVERS = 0x61326264
-    """Of the one serving process that runs the jobs of a single server, as long as it does."""
+    """The lock of the one serving process that runs the jobs of a single server, as long as it does."""
     DELEGATIONS = 0x61326274
     """While revocations or delegations are counted and one is added."""
     RECEIPTS = 0x61326265

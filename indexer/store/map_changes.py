@@ -1,4 +1,4 @@
-"""The fields of a registration (MAP, or the metadata of an entry) in rows of `events`: whole, or only what changed.
+"""The fields of a registration (MAP, or the metadata of an entry) in rows of `events`: whole, or only the changes.
 
 A key of a large map changes, or its satoshi moves, for a hundredth of what the whole map takes. Such an event has the
 changes alone, and in `map_base` the place of an earlier event of its registration with the whole map: those between

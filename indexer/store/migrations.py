@@ -20,7 +20,7 @@ from indexer.store.schema import (
 )
 
 PREVIOUS, PREVIOUS_VERSION = "6", "0.2.0"
-"""The only schema that is migrated, and of which backups are restored; the version of this program that has it."""
+"""The only schema that is migrated and whose backups are restored; the version of this program that has it."""
 
 RENAMED = {"claim_documents": "signed_documents", "cursors": "outbox_positions", "evidence": "receipts"}
 """The names of tables of that version, and those that they have now."""
@@ -29,7 +29,7 @@ SUPERSEDED = (
     "events_by_tx", "events_by_outpoint", "ratings_by_time", "evidence_by_counter_signer", "evidence_by_listing",
     "evidence_by_paid", "evidence_by_payment", "evidence_by_time", "evidence_by_worker",
 )  # fmt: skip
-"""Indexes of that version of which others do the work."""
+"""Indexes of that version whose work other indexes do."""
 
 
 def migrate(connection: Connection) -> None:
@@ -58,8 +58,8 @@ def create_missing(connection: Connection) -> None:
 
 
 def drop_superseded(connection: Connection) -> None:
-    """Drop the indexes of which others do the work, in a transaction after that of `create_missing`: PostgreSQL locks
-    readers out of the table until it ends, also those of a replica."""
+    """Drop the indexes whose work others do, in a transaction after that of `create_missing`: PostgreSQL locks readers
+    out of the table until it ends, also those of a replica."""
     for name in SUPERSEDED:
         connection.exec_driver_sql(f"DROP INDEX IF EXISTS {name}")
 

@@ -24,8 +24,8 @@ seen_nonces = original_table(
 
 
 CLOCK_SECONDS = 900
-"""Seconds by which the clock of a server may differ from that of the database: what was used is stored so much longer
-than it counts, and what ended so long ago by the clock of the database is taken nowhere."""
+"""Seconds by which the clock of a server may differ from that of the database. A nonce is stored so much longer than it
+counts, and one that ended so long ago by the clock of the database is refused."""
 
 DatabaseClock = Callable[[Connection], int]
 """Gives seconds since 1970, the same to all servers of a database."""
@@ -48,15 +48,15 @@ class Nonces(Queries):
 
     def use(self, scope: str, nonce: str, expires_at: int) -> bool:
         """Use a nonce of a scope (a protocol, or a protocol and signer): False where it was used before. `expires_at`
-        is the end of what it protects, by which its signer means the same everywhere: never a time that is counted from
-        now, as servers' clocks differ."""
+        is the end of the token or request that it protects, the same time on every server: never a time that is counted
+        from now, as servers' clocks differ."""
         with writing(self._engine) as connection:
             return use_nonce(connection, scope, nonce, expires_at, self._clock(connection) - CLOCK_SECONDS)
 
 
 def use_nonce(connection: Connection, scope: str, nonce: str, expires_at: int, before: int) -> bool:
-    """`Nonces.use` within a transaction: used with what it protects, or not at all. `before` is CLOCK_SECONDS ago by
-    the clock of the database: nonces with an earlier end are deleted, so they count as used."""
+    """`Nonces.use` within a transaction: used with the writes of that transaction, or not at all. `before` is
+    CLOCK_SECONDS ago by the clock of the database: nonces with an earlier end are deleted, so they count as used."""
     if expires_at < before:
         return False
     row: dict[str, Any] = {"scope": scope, "nonce": sha256(nonce.encode(errors="surrogatepass")).digest()}

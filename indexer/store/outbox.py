@@ -159,7 +159,8 @@ def _after(seq: int, limit: int) -> Select[Any]:
 
 
 def append(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append rows, numbered on from the last one: sequences of PostgreSQL skip what is rolled back."""
+    """Append rows, numbered on from the last one: sequences of PostgreSQL skip the numbers of rows that are rolled
+    back."""
     if rows:
         last = connection.execute(select(func.max(changes.c.seq))).scalar() or 0
         connection.execute(insert(changes), [{**row, "seq": last + number} for number, row in enumerate(rows, 1)])

@@ -250,8 +250,8 @@ def unmoved_items(before: Sequence[Hashable], after: Sequence[Hashable]) -> dict
 
 
 def allocate(fixed: Mapping[int, int], count: int, available: range) -> list[int] | None:
-    """Increasing places for `count` items, from those `available`. Items in `fixed` (index to place) keep theirs; the
-    items between two of them are spread evenly over the places between. None where these are too few."""
+    """Increasing positions for `count` items, from those `available`. Items in `fixed` (index to place) keep theirs;
+    the items between two of them are spread evenly over the positions between. None where these are too few."""
     allocated: list[int] = []
     below = available.start - 1
     for index in [*sorted(fixed), count]:

@@ -21,11 +21,11 @@ from indexer.store.schema import CHAIN, events, fetches, meta, servings, sightin
 from parsers.bitcoin.tx import Outpoint
 
 FEW = 128
-"""Of an id with at most so many anchors all are read."""
+"""The largest number of anchors of an id up to which all are read."""
 
 ENDS = 32
-"""Of an id with more: how many of the oldest and of the newest anchors with the same hash on the same chain are read,
-and how many of those seen last."""
+"""The numbers of anchors that are read for an id with more: of the oldest and of the newest with the same hash on the
+same chain, and of those seen last."""
 
 MAX_REVISIONS = 500
 
@@ -93,8 +93,8 @@ class PointerQueries(Queries):
 
 
 def _decisive(connection: Connection, id_: str) -> Iterator[Anchor]:
-    """Of an id with many anchors: for each hash that it served, and for none, the oldest and the newest of each chain;
-    and those seen last."""
+    """The anchors that are read for an id with many: for each hash that it served, and for none, the oldest and the
+    newest of each chain; and those seen last."""
     served = connection.execute(select(fetches.c.sha256).where(fetches.c.locator == id_)).scalars().all()
     for chain in _chains(connection):
         of_chain = (events.c.anchor == id_, events.c.chain == chain)

@@ -42,7 +42,7 @@ class ProofQueries(Queries):
     """Stored proofs by txid (internal byte order)."""
 
     def sizes(self, chain: str, txids: Iterable[bytes]) -> dict[bytes, int]:
-        """Bytes of those of these transactions of a chain that are stored, each with the coinbase that proves its
+        """The bytes of the stored proofs of these transactions of a chain, each with the coinbase that proves its
         witness."""
         matches = (row for batch in batches(set(txids)) for row in self._rows(_sizes(), chain=chain, txids=batch))
         return {row["txid"]: row["size"] for row in matches}
@@ -57,7 +57,8 @@ class ProofQueries(Queries):
         return {row["txid"]: _proved_of(row) for row in matches}
 
     def paths(self, chain: str, height: int, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        """The merkle paths (BRC-74) of those of these transactions that are stored with the block at a height."""
+        """The merkle paths (BRC-74) of the transactions, of those passed in, that are stored with the block at a
+        height."""
         in_block = select(proofs.c.txid, proofs.c.bump).where(proofs.c.chain == chain, proofs.c.height == height)
         return {row["txid"]: row["bump"] for row in self._rows_in(in_block, proofs.c.txid, txids)}
 
@@ -125,7 +126,7 @@ def coinbase_rows(block_facts: Iterable[BlockFacts]) -> Iterator[dict[str, Any]]
 
 
 def delete_unused(connection: Connection, chain: str, txids: Iterable[bytes]) -> None:
-    """Delete the proofs of those of these transactions that have no events any more."""
+    """Delete the proofs of the transactions, of those passed in, that have no events any more."""
     has_events = select(events.c.txid).where(events.c.chain == chain, events.c.txid == proofs.c.txid).exists()
     for batch in batches(txids):
         connection.execute(delete(proofs).where(proofs.c.chain == chain, proofs.c.txid.in_(batch), ~has_events))

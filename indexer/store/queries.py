@@ -50,8 +50,8 @@ def batches(items: Iterable[_T]) -> Iterator[list[_T]]:
 
 def outpoint_values(count: int) -> CTE:
     """So many outpoints, bound by `outpoint_parameters`, as rows of `column1` (txid) and `column2` (vout) to join with:
-    of a transaction with any number of outputs, or an account with any number of events, only what is at these is
-    read."""
+    of a transaction with any number of outputs, or an account with any number of events, only the rows at these
+    outpoints are read."""
     return _outpoint_values(_padded(count))
 
 
@@ -156,7 +156,7 @@ def upsert(connection: Connection, table: Table) -> Any:
 
 
 def insert_new(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
-    """Insert those of these rows with keys that are not stored yet."""
+    """Insert the rows, of those passed in, whose keys are not stored yet."""
     if rows:
         connection.execute(upsert(connection, table).on_conflict_do_nothing(), rows)
 

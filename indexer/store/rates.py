@@ -20,7 +20,7 @@ MAX_HISTORY = 5_000
 """Quotes stored of each feed: as many different tables."""
 
 LAST_RANK = 1_000
-"""Added to the rank of a feed of which no current rate is accepted."""
+"""The number added to the rank of a feed without an accepted current rate."""
 
 REFUSED = "!refused"
 """Suffix of a feed's name in that of the quote which replaces the currencies that are refused of it."""

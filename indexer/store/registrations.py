@@ -102,7 +102,7 @@ def _newest_of() -> Select[Any]:
 
 
 class RegistrationQueries(EventQueries):
-    """Where registrations are, and what state they are in."""
+    """The outpoints and states of registrations."""
 
     def outpoints(self, chain: str) -> Iterator[bytes]:
         """The outpoints at which registrations of a chain are or were, several thousand at a time in the format of
@@ -130,7 +130,7 @@ class RegistrationQueries(EventQueries):
         return dict(states)
 
     def live_cards(self, ids: Iterable[str], kind: Kind) -> dict[str, bytes]:
-        """The cards (SHA-256) of those of these registrations that are of a kind and live."""
+        """The cards (SHA-256) of the live registrations of a kind, of those passed in."""
         matches = (row for batch in batches(ids) for row in self._rows(_newest_of(), ids=batch))
         newest = {row["registration"]: row for row in matches}
         return {

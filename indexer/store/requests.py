@@ -190,7 +190,8 @@ def _recheck_locator(connection: Connection, locator: str, now_ms: int) -> Reche
 
 
 def _recheck_domain(connection: Connection, row: Row, now_ms: int) -> list[Recheck]:
-    """The domain of an inscribed agent, and what else is checked at it: its keys, its identity and its endpoints."""
+    """The domain of an inscribed agent, and the other subjects that are checked at it: its keys, its identity and its
+    endpoints."""
     check = checks.get(connection, CheckKind.BADGE, row["registration"])
     last = (check.checked_at if check else 0) or None
     next_at = _recheck_at(check.next_at if check else None, last, now_ms)

@@ -469,5 +469,5 @@ URL."""
 rate_feeds = original_table(
     "rate_feeds", *keys(feed=_TEXT), *required(answered_at=BigInteger, voting=Text, refused=Text)
 )
-"""The state of each feed of rates: when it last answered (seconds since 1970), the currencies in which it has a vote
-(a JSON list), and the code of each one of which its last rate was refused (a JSON object)."""
+"""The state of each feed of rates: when it last answered (seconds since 1970), the currencies in which it has a vote (a
+JSON list), and a reason code for each currency whose last rate was refused (a JSON object)."""

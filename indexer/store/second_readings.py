@@ -14,7 +14,7 @@ from indexer.store.writer import Writer
 
 
 class FirstReading(NamedTuple):
-    """A stored block by its hash, and what was read of it: None where an earlier version read it."""
+    """A stored block by its hash, and the logs of its first reading: None where an earlier version read it."""
 
     hash: bytes
     logs: BlockLogs | None
@@ -43,7 +43,7 @@ def height_of(connection: Connection, chain: str) -> int | None:
 
 
 def begin(writer: Writer, chain: str) -> int:
-    """Store that a chain is read twice; the height up to which it was."""
+    """Store that a chain is read twice, and return the height up to which it was, -1 for none."""
     with writer.transaction() as connection:
         height = height_of(connection, chain)
         if height is None:

@@ -1,4 +1,4 @@
-"""When each pointer was first seen, and what it makes due to be fetched: written with the pointer's event.
+"""When each pointer was first seen, and the fetches that it makes due: written with the pointer's event.
 
 The functions work inside the transaction of the writer that stores or deletes the events.
 """
@@ -146,7 +146,7 @@ def _stored_at(
 
 
 def stop_unnamed(connection: Connection, names: Iterable[str]) -> None:
-    """Fetch those of these locators no longer that no stored pointer names any more."""
+    """Stop fetching the locators, of those passed in, that no stored pointer names any more."""
     named = select(sightings.c.locator).join(events, SAME_POINTER & events.c.anchor.is_not(None))
     for batch in batches(names):
         unnamed = update(locators).where(

@@ -43,8 +43,8 @@ NO_POINTERS = PointersHash(0, bytes(32).hex())
 
 
 class StateHash(NamedTuple):
-    """The state hash (hex) of a chain after the block at a height, and that of its pointers; None where they cannot be
-    known."""
+    """The state hash (hex) of a chain after the block at a height, and the hash over its pointers; None where they
+    cannot be known."""
 
     height: int
     digest: str | None
@@ -52,7 +52,7 @@ class StateHash(NamedTuple):
 
 
 def line(state: RegistrationState) -> str:
-    """A registration as a line of the state: id, status, outpoint, owner, card and height, `-` for what it has not."""
+    """A registration as a line of the state: id, status, outpoint, owner, card and height, `-` for a missing one."""
     outpoint = str(state.outpoint) if state.outpoint else "-"
     owner = state.owner or "-"
     return f"{state.id}\t{state.status}\t{outpoint}\t{owner}\t{state.card.hex()}\t{state.updated_height}\n"

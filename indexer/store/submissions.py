@@ -1,4 +1,4 @@
-"""Submitted transactions: what serving processes accepted with a proof, and what the mempool reads as unconfirmed.
+"""Submitted transactions: serving processes accept them with a proof, and the mempool reads them as unconfirmed.
 
 Whether one is still pending is a query: it is in no indexed block, and its time is not over. A reorganisation that
 takes its block makes it pending again without further code.
@@ -33,8 +33,9 @@ MAX_SUBMISSIONS, MAX_BYTES = 10_000, 512 << 20
 the largest owner are deleted."""
 
 MAX_LISTINGS, MAX_SHARE_BYTES = 20, 16 << 20
-"""Of what no source has in its mempool or a block, which costs nothing until it is broadcast: the listings at once that
-it makes or changes, and its bytes, of one owner of coins and of one client (`client_networks`)."""
+"""The limits of transactions that no source has in its mempool or a block, which cost nothing until they are broadcast:
+the listings at once that they make or change, and their bytes, of one owner of coins and of one client
+(`client_networks`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -307,7 +307,7 @@ class Catchup:
         self._registry.settle()
 
     async def _drop(self) -> None:
-        """Wait for the write under way, and discard what was read and not written."""
+        """Wait for the write under way, and discard the blocks that were read and not written."""
         if self._writing is not None:
             await asyncio.wait([self._writing])
             self._writing.exception()  # raised already, or superseded by the error on its way

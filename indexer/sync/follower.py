@@ -40,18 +40,18 @@ RETRIED, RETRYING_SECONDS = 64, 5.0
 """The limits of undecided events and seconds of one attempt; the next one continues, so blocks do not wait."""
 
 BACKOFF, REFUSED = Backoff(1.0, 60.0), Backoff(1.0, 300.0)
-"""Between attempts to reach a source that does not answer, and one that refuses to."""
+"""Seconds between attempts to reach a source that does not answer, and one that refuses to."""
 
 STOPPED_SECONDS = 600.0
-"""Between two requests to a source that has repeated for an hour what is not believed."""
+"""Seconds between two requests to a source that has repeated a refused contradiction for an hour."""
 
 
 CONFIRM_SECONDS = 10.0
-"""Between the two equal answers about its network that a source must give before the network is stored."""
+"""Seconds between the two equal answers about its network that a source must give before the network is stored."""
 
 LOOK_SECONDS, SHOWN_SECONDS = 1.0, 10
-"""Between two looks whether the source answers, and the steps in which the seconds without an answer are shown: each
-is a transaction."""
+"""Seconds between two looks whether the source answers, and the steps in which the seconds without an answer are shown:
+each is a transaction."""
 
 
 class Follower:
@@ -85,7 +85,7 @@ class Follower:
         self.second_reader = SecondReader(chain, store, writer) if chain.is_read_twice else None
 
     async def start(self) -> None:
-        """Open, again and again while the source does not answer as it must. Raises SourceError for what no answer
+        """Open the source, and retry while it does not answer as it must. Raises SourceError for a fault that no answer
         changes, and StoreError."""
         with self._watching_silence():
             while not await self._has_done(self.open):
@@ -353,7 +353,8 @@ class Follower:
         self._mempool_due = 0.0
 
     async def refresh_mempool(self) -> None:
-        """Replace the unconfirmed events in the store by those of the source's mempool, unless blocks are missing."""
+        """Replace the unconfirmed events in the store by the events of the source's mempool, unless blocks are
+        missing."""
         began = time.monotonic()
         if await self.mempool.refresh(self._catchup.watched):
             self._changed()

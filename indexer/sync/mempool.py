@@ -143,8 +143,8 @@ class Mempool:
         return await asyncio.to_thread(self._write, read.reading)
 
     def _write(self, reading: BlockFacts) -> bool:
-        """Store all events as pending. Transactions without events are dropped: they are found again by what they
-        spend."""
+        """Store all events as pending. Transactions without events are dropped: they are found again by the outpoints
+        that they spend."""
         for transaction in self._cache.take(reading):
             self._holdable_outpoints.discard(self._holdable(transaction))
         self._marked = self._coins.unproved
@@ -170,7 +170,8 @@ class Mempool:
     async def _without_spent(
         self, pending: frozenset[bytes], seen: frozenset[bytes], newest: BlockRef
     ) -> frozenset[bytes]:
-        """These submitted transactions without those, and their descendants, that spend what a block has spent."""
+        """The submitted transactions without those, and their descendants, that spend an output which a block has
+        spent."""
         against = await self._coins.check(pending, seen, newest)
         if not against:
             return pending
@@ -250,7 +251,7 @@ class Mempool:
                 break
 
     def _sift(self, raws: dict[bytes, bytes], watched: WatchedOutpoints) -> list[Transaction]:
-        """Store what these transactions spend; those that may be relevant."""
+        """Store the outpoints that these transactions spend, and return the transactions that may be relevant."""
         raws = self._whole(raws)
         if not raws:
             return []

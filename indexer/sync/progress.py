@@ -15,7 +15,7 @@ from indexer.store.followers import FollowerReport
 SILENT_SECONDS = 30.0
 
 LONGEST_ERROR, GREATEST = 1_000, (1 << 63) - 1
-"""The bounds of what is reported of a source: characters of an error, and the greatest number of a column."""
+"""The bounds of a source's report: characters of an error, and the greatest number of a column."""
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ SETTLED_SECONDS = 600.0
 """How long ago a block must have been read that is never final."""
 
 NOTED_SECONDS = 30.0
-"""Between two notes of the newest block."""
+"""Seconds between two notes of the newest block."""
 
 NOTED_FAILURES = 3
 """Failures in a row from which on they are in status: a range that is too large for the endpoint is one."""

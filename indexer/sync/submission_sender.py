@@ -22,8 +22,8 @@ REFUSED_SECONDS = 60.0
 
 
 class SubmissionSender:
-    """Sends the pending transactions of one chain while `is_ready`. What the source refuses stays pending: it is tried
-    again until its time is over."""
+    """Sends the pending transactions of one chain while `is_ready`. A transaction that the source refuses stays
+    pending: it is sent again until its time is over."""
 
     def __init__(self, chain: Chain, submissions: Submissions, is_ready: Callable[[], bool] = lambda: True) -> None:
         self._chain, self._submissions, self._is_ready = chain, submissions, is_ready
@@ -35,7 +35,8 @@ class SubmissionSender:
             await self.send()
 
     async def send(self) -> None:
-        """Send what was not sent yet, parents before their children. Raises SourceError, StoreError."""
+        """Send the transactions that were not sent yet, parents before their children. Raises SourceError,
+        StoreError."""
         now = time.monotonic()
         later = {txid for txid, until in self._refused.items() if until > now}
         waiting = await asyncio.to_thread(self._submissions.unsent, self._chain.name, BATCH, later)

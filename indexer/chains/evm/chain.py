@@ -118,7 +118,7 @@ class EvmChain(Chain):
 
     @property
     def clients(self) -> Sequence[HttpClient]:
-        """The one of its server."""
+        """The HTTP client of its server."""
         return (self.endpoint.rpc,)
 
     @property
@@ -149,7 +149,7 @@ class EvmChain(Chain):
         self.headers.clear()
 
     async def identify(self) -> str:
-        """As the endpoint's chain id is now. Raises OtherNetworkError for one that is not configured."""
+        """The network by the endpoint's chain id now. Raises OtherNetworkError for a network that is not configured."""
         return (await self._network_now()).caip2
 
     async def _network_now(self) -> EvmNetwork:
@@ -340,8 +340,8 @@ class EvmChain(Chain):
             raise self._changed(upper.number)
 
     def _checked(self, header: EvmHeader, by_block: Mapping[int, list[Log]]) -> list[Log]:
-        """The logs of a block, with those of it that were added. Raises SourceUnavailableError when they name another
-        block."""
+        """The logs of a block, with the added logs of the same block. Raises SourceUnavailableError when the logs name
+        another block."""
         logs = by_block.get(header.number, [])
         if logs and logs[0].block_hash != header.hash:
             raise self._changed(header.number)
@@ -381,7 +381,7 @@ class EvmChain(Chain):
         self._network_time = float("-inf")
 
     def resolve(self, deferred: DeferredEvents, newest: NewestEvents) -> BlockEvents:
-        """As the reader of the logs."""
+        """The events of deferred logs, resolved by the reader of the logs."""
         return self._reader.resolve(self.caip2, deferred, newest)
 
     async def wait(self, seconds: float) -> None:

@@ -74,7 +74,7 @@ class FailoverChain(Chain):
 
     @property
     def source_number(self) -> int:
-        """Of the current source; 1 before there is one."""
+        """The number of the current source; 1 before there is one."""
         current = self.group.current
         return self._number(current) if current is not None else 1
 
@@ -82,7 +82,7 @@ class FailoverChain(Chain):
         return self.group.sources.index(source) + 1
 
     def served_by(self, height: int) -> int:
-        """Of the source that served it."""
+        """The source that served a block."""
         server = self._server_of(height)
         return self._number(server) if server is not None else self.source_number
 
@@ -91,13 +91,13 @@ class FailoverChain(Chain):
 
     @property
     def blocked(self) -> BlockedBranch | None:
-        """Of the current source."""
+        """The blocked branch of the current source."""
         current = self.group.current
         return current.chain.blocked if current is not None else None
 
     @property
     def silence(self) -> float:
-        """Of the current source; before there is one, the least of all."""
+        """The silence of the current source; before there is one, the least of all sources."""
         current = self.group.current
         return current.chain.silence if current else min(source.chain.silence for source in self.group.sources)
 
@@ -107,12 +107,12 @@ class FailoverChain(Chain):
         return any(source.chain.names_network for source in self.group.sources)
 
     async def identify(self) -> str:
-        """Of the current source."""
+        """The network of the current source."""
         return await self.group.request(lambda chain: chain.identify())
 
     @property
     def violation_count(self) -> int:
-        """Of all sources together."""
+        """The violations of all sources together."""
         return sum(source.chain.violation_count for source in self.group.sources)
 
     @property
@@ -145,7 +145,7 @@ class FailoverChain(Chain):
         return chain
 
     async def close(self) -> None:
-        """Close all of them, and drop their states."""
+        """Close all sources, and drop their states."""
         group, self.group = self.group, self._new_group()
         self.served = []
         await group.close()
@@ -231,15 +231,17 @@ class FailoverChain(Chain):
             source.chain.add_logs(again)
 
     def resolve(self, deferred: DeferredEvents, newest: NewestEvents) -> BlockEvents:
-        """As the sources, which resolve events alike."""
+        """The events of deferred records, resolved by a source: all sources resolve events alike."""
         return self.group.sources[0].chain.resolve(deferred, newest)
 
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
-        """From one source after the other, each for what is still missing. Raises SourceError."""
+        """The values of outputs, from one source after the other, each for the values that are still missing. Raises
+        SourceError."""
         return await self._collect(set(outpoints), lambda missing: lambda chain: chain.values(missing, before))
 
     async def ancestors(self, before: BlockRef, visit: AncestorVisitor) -> None:
-        """From one source after the other, each for what is still missing. Raises SourceError."""
+        """The ancestors, from one source after the other, each for the ones that are still missing. Raises
+        SourceError."""
         answered = False
         for source in list(self.group.by_preference()):
             if not await asyncio.to_thread(visit, {}):
@@ -249,11 +251,13 @@ class FailoverChain(Chain):
             raise self.group.failure()
 
     async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:
-        """From one source after the other, each for what is still missing. Raises SourceError."""
+        """The heights, from one source after the other, each for the ones that are still missing. Raises
+        SourceError."""
         return await self._collect(set(txids), lambda missing: lambda chain: chain.heights(missing, before))
 
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        """From one source after the other, each for what is still missing. Raises SourceError."""
+        """The transactions, from one source after the other, each for the ones that are still missing. Raises
+        SourceError."""
         return await self._collect(set(txids), lambda missing: lambda chain: chain.transactions(missing))
 
     async def _collect(

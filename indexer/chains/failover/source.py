@@ -65,29 +65,30 @@ class Source:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def record_failure(self, error: SourceError) -> None:
-        """It did not answer, or cannot be used."""
+        """Record that the source did not answer, or cannot be used."""
         self.state = SourceState.UNREACHABLE if isinstance(error, SourceUnavailableError) else SourceState.STOPPED
         self.error = str(error)
         self.clear_lead()
 
     def record_tip(self, tip: BlockRef | None, now: float) -> None:
-        """It answered that this is its tip."""
+        """Record that the source answered that this is its tip."""
         if tip != self.tip:
             self.tip, self.moved_at = tip, now
 
     def record_answer(self, now: float, probation: float) -> None:
-        """It answered: after a failure it is not preferred again for `probation` seconds."""
+        """Record that the source answered: after a failure it is not preferred again for `probation` seconds."""
         if self.state is SourceState.UNREACHABLE:
             self.preferable_from = max(self.preferable_from, now + probation)
         self.state, self.error = SourceState.READY, ""
 
     def distrust(self, block: bytes, until: float) -> None:
-        """It served bad bytes of this block: it is not preferred before that time."""
+        """Record that the source served bad bytes of this block: it is not preferred before that time."""
         self.bad_blocks.append(block)
         self.preferable_from = until
 
     def record_lead(self, lead: Lead, current: BlockRef, lag_blocks: int, now: float) -> None:
-        """It was compared with the current source, at the tip `current`; it lags when `lag_blocks` are missing."""
+        """Record a comparison with the current source, at the tip `current`; the source lags when `lag_blocks` are
+        missing."""
         assert self.tip is not None  # noqa: S101 - it was compared
         lags = current.height - self.tip.height >= lag_blocks
         self.lead, self.compared_tip = lead, current.hash

@@ -67,7 +67,7 @@ class FilesChain(Chain):
 
     @property
     def blocked(self) -> BlockedBranch | None:
-        """A block of which every copy is damaged."""
+        """The branch that begins with a block of which every copy is damaged."""
         return self._opened.blocked() if self._opened is not None else None
 
     async def open(self) -> None:

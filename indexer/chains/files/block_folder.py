@@ -77,7 +77,7 @@ class BlockFolder:
     # -- reading appended blocks
 
     def refresh(self, stop: threading.Event) -> None:
-        """Read what was appended to the files. Ends early when `stop` is set. Raises SourceError."""
+        """Read the bytes that were appended to the files. Ends early when `stop` is set. Raises SourceError."""
         with self._reading:
             try:
                 paths = self._listing()

@@ -91,7 +91,7 @@ class JungleBusChain(Chain):
 
     @property
     def clients(self) -> Sequence[HttpClient]:
-        """The one of its server."""
+        """The HTTP client of its server."""
         return (self.client,)
 
     @property

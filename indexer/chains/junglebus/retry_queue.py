@@ -20,7 +20,7 @@ CAPACITY = 10_000
 """Transactions in the queue; beyond, the oldest is dropped."""
 
 BACKOFF = Backoff(10.0, 3_600.0)
-"""Between two tries."""
+"""The pauses between two tries."""
 
 NAMED = 3
 """Unproved transactions that status names, at most."""
@@ -60,7 +60,7 @@ class RetryQueue:
             self.add(txid)
 
     async def save_added(self) -> None:
-        """Store what is new in the queue: before the blocks that lack these transactions count as read."""
+        """Store the new entries of the queue: before the blocks that lack these transactions count as read."""
         if self._store is not None and self._new:
             added = frozenset(self._new)
             await asyncio.to_thread(self._store.update_unproved, self._name, added, ())
@@ -68,7 +68,8 @@ class RetryQueue:
             self._new -= added
 
     async def save_removed(self) -> None:
-        """Delete from the store what has left the queue: after the blocks are read again with these transactions."""
+        """Delete the entries that have left the queue from the store: after the blocks are read again with these
+        transactions."""
         removed = self._stored - self._retries.keys()
         if self._store is not None and removed:
             await asyncio.to_thread(self._store.update_unproved, self._name, (), removed)
@@ -86,7 +87,7 @@ class RetryQueue:
             log.warning("%s: %s is not proved and is dropped: too many wait", self._name, dropped[::-1].hex())
 
     def remove(self, txid: bytes) -> None:
-        """It is proved."""
+        """Remove a transaction that is proved."""
         self._retries.pop(txid, None)
         self._new.discard(txid)
 

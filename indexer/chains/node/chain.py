@@ -117,7 +117,8 @@ class NodeChain(Chain):
             self._announced.add(txid)
 
     async def identify(self) -> str:
-        """As the node's genesis block is now. Raises OtherNetworkError for one that is not configured."""
+        """The network by the node's genesis block now. Raises OtherNetworkError for a network that is not
+        configured."""
         return (await self._network_now()).caip2
 
     async def _network_now(self) -> Network:
@@ -159,7 +160,7 @@ class NodeChain(Chain):
 
     @property
     def clients(self) -> Sequence[HttpClient]:
-        """The one of the node."""
+        """The HTTP client of the node."""
         return (self.client,)
 
     @property
@@ -294,8 +295,8 @@ class NodeChain(Chain):
         return await self._transactions.get(txids)
 
     async def unspent(self, outpoints: Collection[Outpoint]) -> set[Outpoint] | None:
-        """As the node's set of unspent outputs has it, None where the node does not answer `gettxout`. Raises
-        SourceError."""
+        """The outputs, of those passed in, that the node's set of unspent outputs has; None where the node does not
+        answer `gettxout`. Raises SourceError."""
         return await self._transactions.unspent(outpoints)
 
     async def heights(self, txids: Iterable[bytes], _before: BlockRef) -> dict[bytes, int]:

@@ -1,4 +1,5 @@
-"""Another overlay as a chain: our own headers, and partial blocks of what its topic admitted (BRC-136).
+"""Another overlay as a chain: our own headers, and partial blocks of the transactions that its topic admitted
+(BRC-136).
 
 Headers are verified by work, each transaction by its merkle path, and the registry's laws are applied to it here. What
 the overlay leaves out cannot be seen, so there is no state hash; compare the anchors with those of others.
@@ -58,7 +59,7 @@ class OverlayChain(Chain):
 
     @property
     def clients(self) -> Sequence[HttpClient]:
-        """The one of its server."""
+        """The HTTP client of its server."""
         return (self._client,)
 
     @property

@@ -1,4 +1,4 @@
-"""Requests to another overlay: its anchors and what they are over (BRC-136), and headers."""
+"""Requests to another overlay: its anchors, the transactions that they cover (BRC-136), and headers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class OverlaySourceClient(HttpClient):
         )
 
     async def admitted(self, anchor: TopicAnchor) -> Sequence[AdmittedTransaction]:
-        """All that an anchor is over, in block order."""
+        """The transactions that an anchor covers, in block order."""
         listed = basm_answers.AdmittedListReader(anchor)
         while listed.question is not None:
             await self._post("/requestAdmittedList", listed.question, PAGE_BYTES, listed.add)

@@ -1,4 +1,4 @@
-"""Solana as a chain: snapshots of a program's accounts at finalized slots, and what differs from one to the next."""
+"""Solana as a chain: snapshots of a program's accounts at finalized slots, and the differences from one to the next."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class SolanaChain(Chain):
         self._poll_time = float("-inf")
 
     async def identify(self) -> str:
-        """As the endpoint's genesis hash is now."""
+        """The network by the endpoint's genesis hash now."""
         return _caip2(await self.endpoint.genesis())
 
     async def _check_genesis_of(self, endpoint: JsonRpc) -> None:

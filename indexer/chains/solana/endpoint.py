@@ -228,7 +228,7 @@ class Failover:
             self.current = self.all[0]
 
     def move_on(self, reason: SourceError) -> None:
-        """Use the next one from now on."""
+        """Use the next endpoint from now on."""
         if len(self.all) > 1:
             if self.current is self.all[0]:
                 self._tried_at = self.clock()
