@@ -1,4 +1,5 @@
-"""The routes by which overlays compare what their topic admitted, block by block, and get what they lack (BRC-136)."""
+"""The routes by which overlays compare the transactions that their topic admitted, block by block, and get the missing
+ones (BRC-136)."""
 
 from __future__ import annotations
 

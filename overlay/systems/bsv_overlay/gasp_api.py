@@ -47,7 +47,7 @@ class SyncRequest(OpenBody):
 
 
 class NodeRequest(OpenBody):
-    """Another overlay's question for a transaction of the graph that `graphID`, an outpoint, is the tip of (GASP)."""
+    """Another overlay's question for a transaction of the graph whose tip is the outpoint `graphID` (GASP)."""
 
     txid: Txid
     graphID: str = Field(json_schema_extra={"pattern": _OUTPOINT})  # noqa: N815 - the member's name in JSON

@@ -1,4 +1,4 @@
-"""Capability tokens of DelegateOS: what a presented token allows, and what it is charged."""
+"""Capability tokens of DelegateOS: the permissions of a presented token, and the units that it is charged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Delegated access: the actions that a capability token of DelegateOS grants here, and what they are charged.
+"""Delegated access: the actions that a capability token of DelegateOS grants here, and the units that they are
+charged.
 
 Public routes stay public: a request without a token is answered as before, one with a token only where the token grants
 it. Each request costs one unit of `maxBudgetMicrocents`. It is charged to every block of the token, because the holder
@@ -217,8 +218,8 @@ def _proof(request: web.Request, access: Access, now: int) -> HolderProof:
 
 
 def resources(request: web.Request, routed: RouteInfo) -> list[str]:
-    """The names of what a request is about: the tool, and the origin of the listing that its route acts on, read as the
-    route reads it. Raises BadRequestError for a query string that cannot be read."""
+    """The names of the subjects of a request: the tool, and the origin of the listing that its route acts on, read as
+    the route reads it. Raises BadRequestError for a query string that cannot be read."""
     ids = {request.match_info["id"]} if routed.listing_in == "path" else set[str]()
     if routed.listing_in == "query":
         ids = {value for name, value in pairs(request.rel_url.raw_query_string) if name == "id"}

@@ -41,7 +41,7 @@ REVOCATIONS = table(
 
 async def revocations(request: web.Request) -> web.Response:
     """The revocations that were sent here, in the order of arrival: anyone may send one, and it counts only against a
-    token of which its signer signed the block, or with the scope `chain` one that it builds on."""
+    token where its signer signed the revoked block, or, with the scope `chain`, an earlier one."""
     arguments = read_query(request, REVOCATIONS)
     after, limit = arguments.get("after") or 0, min(arguments.get("limit", MAX_PAGE), MAX_PAGE)
     access = _access(request)

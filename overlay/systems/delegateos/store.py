@@ -34,7 +34,7 @@ from indexer.store.queries import Queries, count, insert_new, row_of, trim_expir
 from indexer.store.schema import columns_of, keys, original_table, required
 
 MAX_STRANGERS, MAX_PROVEN = 10_000, 100_000
-"""Limits of stored revocations: by signers without proof that they signed what they revoke, and by others. Those of
+"""Limits of stored revocations: by signers without proof that they signed the revoked block, and by others. Those of
 trusted issuers are always stored. The limits exist because the holder of a token can sign and revoke any number of
 blocks below it."""
 
@@ -146,7 +146,7 @@ class DelegationRecords(Queries):
 
     def revoke(self, entry: Mapping[str, str], *, is_proven: bool, is_trusted: bool = False) -> None:
         """Store a revocation with a verified signature; repeating it changes nothing. `is_proven`: its signer is known
-        to have signed what it revokes; `is_trusted`: its signer is a trusted issuer. Raises RecordsFullError."""
+        to have signed the revoked block; `is_trusted`: its signer is a trusted issuer. Raises RecordsFullError."""
         row = {"revocation_id": entry["revocationId"], "signer": entry["revokedBy"], "scope": entry["scope"]}
         same = [dct_revocations.c[name] == value for name, value in row.items()]
         with writing(self._engine, AdvisoryLock.DELEGATIONS) as connection:

@@ -16,8 +16,8 @@ _NAMES = frozenset("_:.ix")
 
 
 class RemoteSource:
-    """The overlay of a client. Methods raise ToolRefusedError with what it answers, or why it does not. `chain` is the
-    CAIP-2 id of the chain on which listings are verified, None for any main network."""
+    """The overlay of a client. Methods raise ToolRefusedError with its answer, or the reason why there is none. `chain`
+    is the CAIP-2 id of the chain on which listings are verified, None for any main network."""
 
     def __init__(self, client: AsyncOverlayClient, chain: str | None = None) -> None:
         self._client, self._chain = client, chain

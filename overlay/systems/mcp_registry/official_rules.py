@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from overlay.text.compact_json import encode
 
 MAX_PUBLISHER = 4 << 10
-"""Bytes of what the publisher provided, as Go writes it."""
+"""The largest size of the publisher's own metadata in bytes, as Go writes it."""
 
 _VERSION = re.compile(r"(?!latest$)[0-9A-Za-z][0-9A-Za-z.+_-]{0,99}")
 _WILDCARDS = re.compile(r"(?:v?[0-9]+|[xX])(?:\.(?:[0-9]+|[xX])){1,2}(?:-[0-9A-Za-z.-]+)?")
@@ -18,8 +18,8 @@ _LOCAL = re.compile(r"(?:.*\.)?(?:localhost|local|internal|[0-9]+|0x[0-9a-f]*)\.
 
 
 def name_part(text: str) -> str:
-    """The part of a server's name after its slash that is nearest to a text: at least two letters, digits and `._-`, of
-    which the first and the last are letters or digits."""
+    """The part of a server's name after its slash that is nearest to a text: at least two letters, digits and `._-`,
+    beginning and ending with a letter or digit."""
     text = re.sub(r"[^a-zA-Z0-9._-]+", "-", text).strip("._-")
     return text if len(text) > 1 else f"{text}-server".lstrip("-")
 

@@ -60,7 +60,8 @@ def _label(registration: str) -> str:
 
 
 def slug(listing: Listing) -> str:
-    """The part of a name after the slash. The servers of one config differ by a hash of what is lost."""
+    """The part of a name after the slash. The servers of one config differ by a hash of the characters that are
+    lost."""
     key = listing.card.key if isinstance(listing.card, McpServer) else ""
     text = name_part(name_part(key)[:MAX_SLUG])
     if listing.count > 1 and (text != key or _HASHED.fullmatch(key)):

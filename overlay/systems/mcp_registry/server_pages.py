@@ -37,8 +37,8 @@ BACKWARDS = 4 * 3_600
 """Seconds by which a block's time may be before that of an earlier block, at most: twice what nodes accept."""
 
 CARD_BYTES, PAGE_BYTES = 32 << 20, 256 << 20
-"""Bytes of cards of the registrations that are read together, besides the last one; and of those of a page, which ends
-after the server that exceeds it."""
+"""Bytes of cards of the registrations that are read together, besides the last one; and of the cards of a page, which
+ends after the server that exceeds it."""
 
 
 class ServerQuery(NamedTuple):
@@ -72,7 +72,7 @@ class PageCursor(NamedTuple):
 
 
 class ServerPage(NamedTuple):
-    """Versions of servers, and the cursor of what follows them."""
+    """Versions of servers, and the cursor of the next page."""
 
     rows: list[ServerVersion]
     following: PageCursor | None

@@ -81,7 +81,7 @@ def _plain(number: float) -> str:
 
 _OFFERS = 20
 _LEAST_SHARE = 0.5
-"""Of the rarity of an intent's words, which a listing must hold to be offered."""
+"""The share of the rarity of an intent's words that a listing must hold to be offered."""
 _SERVICES = ("service:", "registry:")
 """How ids of services begin. A message to a service asks about all listings, one to a listing's id about this
 listing."""
@@ -165,7 +165,7 @@ async def with_capability(
 
 
 async def negotiate(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
-    """NEGOTIATE: whether a route is available under constraints, and what it costs now.
+    """NEGOTIATE: whether a route is available under constraints, and its present price.
 
     Nothing is reserved.
     """

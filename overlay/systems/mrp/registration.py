@@ -49,8 +49,8 @@ class ProviderProof(OpenBody):
 
 
 async def submit(request: web.Request) -> web.Response:
-    """A challenge to the host of a manifest: what it must serve, and where, within a day. The earlier one that this
-    client had for the same manifest is void."""
+    """A challenge to the host of a manifest: the text that it must serve, and where, within a day. The earlier one that
+    this client had for the same manifest is void."""
     registry = _registry(request)
     provider, now = read_strictly(NewProvider, await body(request, MAX_BODY)), _now()
     try:
@@ -131,7 +131,7 @@ REGISTRATION_SCHEMAS: dict[str, Any] = {
 
 MAX_PAGE = 100
 _END = "-"
-"""In a cursor, the part of what has ended."""
+"""The part of a cursor for a list that has ended."""
 
 
 async def page(request: web.Request, arguments: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:

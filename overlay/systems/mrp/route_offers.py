@@ -69,7 +69,7 @@ _HALF_SCORE = 2.0
 
 
 def capabilities(item: dict[str, Any]) -> list[str]:
-    """The names of what a listing can do, without repetitions; its own name where it has none."""
+    """The names of a listing's abilities, without repetitions; its own name where it has none."""
     names = [skill["id"] or skill["name"] for skill in item["skills"]] + item["tools"]
     return list(dict.fromkeys(name for name in names if name)) or [item["name"] or item["id"]]
 
@@ -188,7 +188,7 @@ def provider_entry(provider: MrpProvider) -> dict[str, Any]:
 
 
 def manifest_url(base: str, id_: str, capability: str | None = None) -> str:
-    """Where the manifest of a listing is, or that of one of its capabilities."""
+    """The URL of the manifest of a listing, or of one of its capabilities."""
     chosen = "" if capability is None else f"?capability={quote(capability, safe='')}"
     return f"{base}/mrp/manifest/{quote(id_, safe='')}{chosen}"
 

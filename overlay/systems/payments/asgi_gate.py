@@ -105,7 +105,7 @@ class _Exchange:
         await self._app(self._scope, self._receive, self._send)
 
     async def work(self) -> GateAnswer:
-        """Run the application; its answer, or what is left to send of it."""
+        """Run the application; its answer, or the rest of it that is still to be sent."""
         self._scope[PAID_CONFIG] = self.delivery.config
         await self._app(self._scope, self._receive, self._take)
         return GateAnswer(self._status, self._headers, bytes(self._held), streamed=self._is_started)

@@ -34,7 +34,8 @@ paid for."""
 _NOTIFICATION = "notifications/"
 
 _BEFORE_JSON = b" \t\r\n\0\xef\xbb\xbf\xfe\xff"
-"""Bytes before the first bracket: white space, and what UTF-16 and UTF-32, which Python's `json` reads, have there."""
+"""Bytes before the first bracket: white space, and the bytes that UTF-16 and UTF-32, which Python's `json` reads, have
+there."""
 
 MAX_PARTS = 1_000
 _ID = re.compile(r"[A-Za-z0-9_-]{16,128}")

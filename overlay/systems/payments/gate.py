@@ -99,8 +99,8 @@ class PaymentGate:
         self._by_chain.setdefault(chain.name, node)
 
     async def maintain(self) -> None:
-        """Read newer exchange rates, finish what crashed, watch what was sent, and fail what is overdue. Raises
-        SourceError, after all that could be done was done."""
+        """Read newer exchange rates, finish tasks that crashed, watch payments that were sent, and fail overdue tasks.
+        Raises SourceError, after everything else was done."""
         await to_thread(self._exchange.refresh)
         try:
             await self._open()

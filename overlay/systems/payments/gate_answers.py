@@ -54,7 +54,7 @@ class GateAnswer(NamedTuple):
 
 
 class StreamDelivery:
-    """Whether parts of a streamed answer may go out before it ends: once they have, what was delivered is paid for,
+    """Whether parts of a streamed answer may go out before it ends: once one has, the delivered part is paid for,
     however the stream ends. `failure` is why none may; `config` the id of the price that was paid."""
 
     def __init__(self) -> None:

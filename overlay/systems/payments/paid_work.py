@@ -51,7 +51,7 @@ WAIT_SECONDS, POLL_SECONDS = 10.0, 0.25
 """How long a call waits for the end of another one with the same claim and task, and how often it looks."""
 
 Work = Callable[[], Awaitable[GateAnswer]]
-"""Does what was called for."""
+"""A function that does the work of a call."""
 
 
 class WorkError(Exception):
@@ -164,7 +164,7 @@ class PaidWork:
         return self._is_final and task.state is TaskState.FAILED
 
     def _failure(self, task: PaidTask) -> PaymentRefusedError:
-        """Why a failed task takes no payment, and what becomes of its deposit."""
+        """The reason why a failed task takes no payment, and the state of its deposit."""
         is_paid = any(paid.stage == "deposit" and paid.state in COUNTED for paid in self._store.payments_of(task.id))
         refund = (
             f"its deposit is refunded to {task.refund_address}" if task.refund else "no refund of its deposit is due"

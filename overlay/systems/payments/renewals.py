@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from parsers.cards.intervals import duration
 
 _MOST_DAYS = 366 * 1_000
-"""Days in an interval; what is longer has no end that can be computed with."""
+"""Days in an interval; a longer one has no end that can be computed with."""
 
 
 def end_of(started_at: int, interval: str, periods: int) -> int | None:

@@ -299,8 +299,8 @@ class Settlement:
         return refund(transaction_of(sent[-1]), offer.address, task.refund_address, chain_of(sent[-1]))
 
     async def _is_double_spent(self, node: Broadcaster, tx: Transaction) -> bool:
-        """Whether another transaction spent what this one spends. What is spent is looked up first: a client may send
-        its own transaction in between."""
+        """Whether another transaction spent an output that this transaction spends. The spent outputs are looked up
+        first: a client may send its own transaction in between."""
         spent = await node.outputs([tx_input.prevout for tx_input in tx.inputs])
         return None in spent and await node.confirmations(tx) is None
 

@@ -69,9 +69,9 @@ class PaymentStore(Queries):
     # -- payments
 
     def reserve(self, payment: StoredPayment, spends: Sequence[Outpoint], task: PaidTask) -> None:
-        """Store a payment and what it spends, and the running task that it pays for: a new one, or for a final payment
-        the one that needs it. One that was given back may be reserved again. Raises DuplicatePaymentError,
-        TaskStateError."""
+        """Store a payment and the coins that it spends, and the running task that it pays for: a new one, or for a
+        final payment the one that needs it. One that was given back may be reserved again. Raises
+        DuplicatePaymentError, TaskStateError."""
         with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
             stored = connection.execute(select(payments.c.state).where(*_same(payment))).scalar()
             if stored is not None and stored not in GIVEN_BACK:
@@ -137,9 +137,9 @@ class PaymentStore(Queries):
     def move(
         self, payment: StoredPayment, state: PaymentState, now: int, detail: str = "", *, revise: Revise | None = None
     ) -> bool:
-        """Move a payment from the state and time that `payment` has; False where another process was faster. One that
-        is given back sets free what it spends. With it the paid interval is revised that its task paid for, where it is
-        the only payment of the task that is not counted."""
+        """Move a payment from the state and time that `payment` has; False where another process was faster. A payment
+        that is given back sets its coins free. The paid interval of its task is revised with it, where it is the only
+        payment of the task that is not counted."""
         with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
             is_moved = _move_payment(connection, payment, state, now, detail)
             if is_moved and revise is not None:

@@ -30,7 +30,7 @@ from parsers.claims.rating import RATED_AT, Rating, rate
 log = logging.getLogger(__name__)
 
 PAUSE_SECONDS, BATCH = 2.0, 200
-"""Between two looks for listings to rate, and listings of one look."""
+"""Seconds between two looks for listings to rate, and listings of one look."""
 
 CHANGES = 2_000
 """Changes of listings that are looked at in one step."""
@@ -39,7 +39,7 @@ REORG_BLOCKS = 1_000
 """Blocks below the tip that are checked for payments again when the tip changes."""
 
 _WORK = "rating"
-"""Rating a listing, in what is left out because it failed."""
+"""The kind of work in `LeftOut`: rating a listing."""
 
 NO_RATING = Rating(None, 0, 0, 0, 0, 0, ())
 

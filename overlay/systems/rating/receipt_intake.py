@@ -78,7 +78,7 @@ class AcceptedReceipts(NamedTuple):
 
 class ReceiptIntake:
     """Verifies and stores receipts; several threads may use it at once. `clock` gives seconds since 1970, and `reader`
-    reads what is stored."""
+    reads the store."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self.reader = ReceiptReader(store)

@@ -77,7 +77,7 @@ class ReceiptReader:
 
 
 def record_json(row: StoredReceipt, entry: BasisEntry | None, *, is_before: bool) -> dict[str, Any]:
-    """A record and what its receipt counts for; `entry` is None for a record that does not count."""
+    """A record and the weight of its receipt; `entry` is None for a record that does not count."""
     unsigned = "own-key" if row.counter_signer == row.worker else "" if row.counter_signer else "claimed"
     payment = {
         "txid": row.payment, "payer": row.payer or None, "paid": row.paid, "price": row.price, "chain": row.chain,

@@ -26,8 +26,8 @@ REASONS = {
 
 
 class ReceiptLine(NamedTuple):
-    """A receipt in a document: its task, signer and outcome, the records of it that count for the listing, and the
-    receipts that it nests."""
+    """A receipt in a document: its task, signer and outcome, its records that count for the listing, and the receipts
+    that it nests."""
 
     task: str
     signer: str

@@ -279,8 +279,8 @@ class ReceiptQueries(Queries):
         return {row["listing"]: StoredRating(*(row[name] for name in StoredRating._fields)) for row in matches}
 
     def due(self, older_than: int, limit: int) -> list[tuple[str, int]]:
-        """At most `limit` listings to rate, as (listing, what was submitted until now): those with new receipts, and
-        those with a score of before a time, the oldest rating first."""
+        """At most `limit` listings to rate, as (listing, number of submissions until now): listings with new receipts,
+        and listings rated before a time, the oldest rating first."""
         columns, order = (ratings.c.listing, ratings.c.submitted, ratings.c.as_of), (ratings.c.as_of, ratings.c.listing)
         first = (
             select(*columns).where(is_due).order_by(*order).limit(limit).subquery()
@@ -354,8 +354,8 @@ MAX_KEYS = 64
 
 
 def record_rating(writer: Writer, listing: str, submitted: int, rating: StoredRating, rated_at: int) -> bool:
-    """Store the rating of a listing by what was `submitted` until then. Mark the listings that it paid to be rated
-    again where it reaches, or falls below, the score `rated_at`. Returns whether the visible rating changed."""
+    """Store the rating of a listing by what was `submitted` until then. Where its score reaches, or falls below, the
+    score `rated_at`, mark the listings that it paid to be rated again. Returns whether the visible rating changed."""
     with writer.transaction() as connection:
         was_rated, is_changed = _record_rating(connection, listing, submitted, rating, rated_at)
         if was_rated != (rating.base_score is not None and rating.base_score >= rated_at):
@@ -364,7 +364,7 @@ def record_rating(writer: Writer, listing: str, submitted: int, rating: StoredRa
 
 
 def rate_again(writer: Writer, listings: Iterable[str], seq: int) -> None:
-    """Have those of these listings rated again that have receipts; the outbox was read up to `seq`."""
+    """Mark these listings, as far as they have receipts, to be rated again; the outbox was read up to `seq`."""
     with writer.transaction() as connection:
         touch_rated(connection, listings)
         outbox.move_position(connection, seq, POSITION)
@@ -444,7 +444,7 @@ def _enlist_edges(connection: Connection) -> None:
 
 
 def touch_rated(connection: Connection, listings: Iterable[str]) -> None:
-    """Have those of these listings rated again that have receipts."""
+    """Mark these listings, as far as they have receipts, to be rated again."""
     for batch in batches(listings):
         statement = update(ratings).where(ratings.c.listing.in_(batch))
         connection.execute(statement.values(submitted=ratings.c.submitted + 1))

@@ -18,7 +18,7 @@ MAX_EDGES = 10_000
 """Edges that are read at once."""
 
 MAX_OUTCOMES = 10_000
-"""Of an edge's outcomes those that count: the ones that were completed last."""
+"""The number of outcomes of an edge that count: those that were completed last."""
 
 
 class TrustGraph(Queries):

@@ -1,4 +1,4 @@
-"""Registration of agents: the key that signs for an identity, where it is, what it does and for which price."""
+"""Registration of agents: the key that signs for an identity, the agent's address, its work and its price."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ class Bank:
         return int(self._clock())
 
     async def deposit_of(self, raw: bytes) -> Deposit:
-        """The deposit that a raw transaction is, sent to the node where that has it not yet: what no node takes is not
-        watched. Raises ValueError naming what it lacks, SourceError."""
+        """The deposit that a raw transaction is, sent to the node where the node does not have it yet: a transaction
+        that no node takes is not watched. Raises ValueError naming its fault, SourceError."""
         chain = await self._node.chain()
         if len(raw) > MAX_RAW:
             raise ValueError(f"the transaction has more than {MAX_RAW:,} bytes")

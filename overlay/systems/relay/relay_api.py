@@ -66,12 +66,12 @@ def _listed(value: Any) -> Any:
 
 
 Succession = Annotated[list[Any], BeforeValidator(_listed), Field(json_schema_extra={"type": ["object", "array"]})]
-"""Records; a single one may come without a list."""
+"""The form of records, of which a single one may come without a list."""
 
 
 class NewAgent(OpenBody):
-    """A registration: the address of an agent, what it does and for which price; succession records where the key is
-    another one than before."""
+    """A registration: the address of an agent, its work and its price; succession records where the key is another one
+    than before."""
 
     motebit_id: str | None = Field(default=None, max_length=MAX_ID)
     public_key: str | None = Field(default=None, max_length=64)

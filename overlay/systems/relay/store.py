@@ -12,7 +12,8 @@ from overlay.systems.relay.store_tasks import RelayTasks
 
 
 class RelayStore:
-    """The ledger and what is booked in it, and the nonces of tokens, which `clock` ends. Raises StoreError."""
+    """The ledger and the records that are booked in it, and the nonces of tokens, which `clock` ends. Raises
+    StoreError."""
 
     def __init__(self, engine: Engine, clock: DatabaseClock = database_time) -> None:
         self.ledger, self.nonces = Ledger(engine), Nonces(engine, clock)

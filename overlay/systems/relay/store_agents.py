@@ -72,7 +72,7 @@ class RelayAgents(Queries):
         return _agent(row) if row else None
 
     def keys(self, motebit_ids: Collection[str]) -> dict[str, bytes]:
-        """The public keys (32 bytes) of those of these agents that are registered."""
+        """The public keys (32 bytes) of the registered agents, of those passed in."""
         columns = select(relay_agents.c.motebit_id, relay_agents.c.public_key)
         rows = self._rows_in(columns, relay_agents.c.motebit_id, set(filter(is_storable, motebit_ids)))
         return {row["motebit_id"]: row["public_key"] for row in rows}

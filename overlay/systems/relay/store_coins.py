@@ -135,8 +135,8 @@ class CashRefusedError(Exception):
 
 
 def choose(connection: Connection, amount: int, build: Build) -> tuple[Sequence[OperatorCoin], bytes]:
-    """The smallest free coin that suffices for an amount, else the largest together, and what `build` makes of them.
-    Raises CashRefusedError."""
+    """The smallest free coin that suffices for an amount, else several of the largest, and the transaction that `build`
+    makes from them. Raises CashRefusedError."""
     by_amount = (relay_coins.c.amount, relay_coins.c.txid, relay_coins.c.vout)
     for coin in _free_coins(connection, relay_coins.c.amount >= amount, order=by_amount):
         if unsigned := build([coin]):

@@ -28,8 +28,8 @@ ledger_postings = original_table(
 ledger_balances = original_table("ledger_balances", *keys(account=String), *required(amount=BigInteger))
 
 CHAIN, FEES, OPERATOR = "chain", "fees", "operator"
-"""Accounts: what is held on the chain (its balance is the negative of it), the operator's fees, and what the operator
-has credited (its balance is the negative of it)."""
+"""Accounts: the coins held on the chain (as a negative balance), the operator's fees, and the operator's credits (as a
+negative balance)."""
 
 
 class InsufficientFundsError(Exception):

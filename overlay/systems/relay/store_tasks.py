@@ -80,8 +80,8 @@ class SubmittedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSettlement:
-    """A settled task: completed, failed or denied, what the worker and the relay get of what is locked, its receipt and
-    the signed record (JSON)."""
+    """A settled task: completed, failed or denied, the parts of the locked amount for the worker and for the relay, its
+    receipt and the signed record (JSON)."""
 
     task: RelayTask
     outcome: str
@@ -142,8 +142,8 @@ class RelayTasks(Queries):
         return {row["id"]: _as_of(_submitted(row), now) for row in rows}
 
     def settle(self, settlements: Sequence[TaskSettlement], now: int) -> list[str]:
-        """Settle those of these tasks that are pending, and return their ids: the payout goes to the worker, the
-        fees to the relay, and the rest of the locked amount back to the submitter."""
+        """Settle the pending tasks, of those passed in, and return their ids: the payout goes to the worker, the fees
+        to the relay, and the rest of the locked amount back to the submitter."""
         settled = []
         with booking(self._engine) as connection:
             for settlement in settlements:

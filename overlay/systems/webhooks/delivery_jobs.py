@@ -1,4 +1,4 @@
-"""Opens the subscriptions of this server, and runs what delivers to them."""
+"""Opens the webhooks of this server, and runs the jobs that deliver to them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from overlay.systems.webhooks.targets import Targets
 log = logging.getLogger(__name__)
 
 BACKOFF = Backoff(10.0, 6 * 3_600.0, factor=3.0)
-"""Between two tries, give or take a fifth."""
+"""The pauses between two tries, give or take a fifth."""
 
 GIVE_UP_SECONDS = 3 * 86_400
 """After so long without a success a subscription ends."""
@@ -78,7 +78,7 @@ class DeliveryLoop:
         return 0.0 if await asyncio.to_thread(self._matcher.step) else None
 
     async def run(self) -> float | None:
-        """Start what is due, and look sooner again while deliveries are under way. Raises DATABASE_ERRORS."""
+        """Start the due deliveries; the next run is sooner while deliveries are under way. Raises DATABASE_ERRORS."""
         self._collect()
         await self.start()
         return POLL_SECONDS / 10 if self._sending else None
@@ -91,7 +91,7 @@ class DeliveryLoop:
         await asyncio.gather(*sending, return_exceptions=True)
 
     async def trim(self) -> None:
-        """Delete old subscriptions."""
+        """Delete old webhooks."""
         await asyncio.to_thread(self._subscriptions.trim, int(self._clock()))
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Compare changed listings with all subscriptions, and queue the reports.
+"""Compare changed listings with all webhooks, and queue the reports.
 
 The matcher has an outbox position and reads up to the change that the search index has read: a search after a delivery
 finds the listings in it. A listing is reported when it meets the search and differs from its last report, and when it
@@ -120,7 +120,7 @@ def _holds(texts: Iterable[str], phrase: str) -> bool:
 
 
 _WORK = "webhooks"
-"""Comparing a listing with saved searches, in what is left out because it failed."""
+"""The kind of work in `LeftOut`: comparing a listing with saved searches."""
 
 BATCH = 1_000
 """Changes compared in one step."""

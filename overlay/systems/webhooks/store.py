@@ -1,5 +1,5 @@
-"""Webhook subscriptions: saved searches, their queue of deliveries and its log. All of it is in the database: a crash
-loses nothing, and repeats at most the delivery under way, under the same number."""
+"""Webhooks: saved searches, their queue of deliveries and its log. All of it is in the database: a crash loses nothing,
+and repeats at most the delivery under way, under the same number."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ MAX_WAITING, MAX_LOG = 10, 50
 """Deliveries of a subscription that wait at once, the oldest dropped first, and the newest ones in its log."""
 
 MAX_REPORTED = 1_000
-"""Listings of which it is stored what was reported to a subscription: the newest."""
+"""The number of listings whose last report to a webhook is stored: the newest."""
 
 ENDED_SECONDS = 7 * 86_400
-"""How long an ended subscription can be read, for the reason."""
+"""Seconds for which an ended webhook can be read, for the reason."""
 
 MARK_BYTES = 8
 
 DUE_AT_ONCE = 64
-"""Rows of what is due that are read at once."""
+"""The number of due rows that are read at once."""
 
 POSITION = "subscriptions"
 """The name of the outbox position up to which changes were compared with the subscriptions."""
 
 
 class TooManyWebhooksError(Exception):
-    """The limit of active subscriptions is reached, of this client or in all; the message names it."""
+    """The limit of active webhooks is reached, of this client or in all; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ reported = original_table(
 
 
 class StoredWebhooks(Queries):
-    """The subscriptions in one database; several threads and processes may use it at once. Methods that write raise
+    """The webhooks in one database; several threads and processes may use it at once. Methods that write raise
     StoreError when the database refuses."""
 
     def check_room(self, client: str) -> None:
@@ -176,7 +176,7 @@ class StoredWebhooks(Queries):
     # -- queueing
 
     def position(self) -> tuple[str, int] | None:
-        """The epoch and the last change of the outbox that was compared with all subscriptions."""
+        """The epoch and the last change of the outbox that was compared with all webhooks."""
         row = self._first(select(outbox_positions).where(outbox_positions.c.name == POSITION))
         return (row["epoch"], row["seq"]) if row else None
 
@@ -244,7 +244,7 @@ class StoredWebhooks(Queries):
             self._schedule(connection, id_, now, None)
 
     def end(self, id_: str, reason: str, now: int) -> None:
-        """End a subscription: what waits is dropped, its log can be read for a while."""
+        """End a webhook: waiting deliveries are dropped, its log can be read for a while."""
         with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
             ended = {"ended_at": now, "reason": reason, "next_at": None}
             connection.execute(update(subscriptions).where(subscriptions.c.id == id_).values(**ended))
@@ -253,7 +253,7 @@ class StoredWebhooks(Queries):
             connection.execute(delete(reported).where(reported.c.subscription == id_))
 
     def trim(self, now: int) -> None:
-        """Delete what ended long ago, and what was reported long before other listings."""
+        """Delete webhooks and deliveries that ended long ago, and the oldest reports."""
         with writing(self._engine) as connection:
             connection.execute(delete(subscriptions).where(subscriptions.c.ended_at < now - ENDED_SECONDS))
             many = select(reported.c.subscription).group_by(reported.c.subscription)

@@ -41,7 +41,7 @@ class RefusedNodeError(Exception):
 
 
 class GaspPeer(HttpClient):
-    """An overlay at a base URL. Its answers are not trusted: what it sends is verified as a submission is."""
+    """An overlay at a base URL. Its answers are not trusted: transactions from it are verified as a submission is."""
 
     def __init__(self, url: str) -> None:
         super().__init__("GASP", masked(url), headers={"Content-Type": "application/json", "X-BSV-Topic": TOPIC})

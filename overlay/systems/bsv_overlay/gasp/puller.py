@@ -1,4 +1,4 @@
-"""Pulls from one peer again and again: each new output is submitted here with what proves it, as a client would."""
+"""Pulls from one peer periodically: each new output is submitted here with its proof, as a client would."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ MAX_SETTLED = 200_000
 
 class GaspPuller:
     """Pulls from one peer while `is_ready`, that is, while our chain is at its tip. The progress is not stored: after a
-    start all outputs are listed again, but what is stored here is not fetched again."""
+    start all outputs are listed again, but stored transactions are not fetched again."""
 
     def __init__(
         self,
