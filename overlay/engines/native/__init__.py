@@ -45,10 +45,10 @@ _Read = TypeVar("_Read")
 SLOW = False
 
 CHECK_SECONDS = 86_400.0
-"""Between two checks of all files."""
+"""Seconds between two checks of all files."""
 
 SUSPECT_SECONDS = 60.0
-"""Between two checks of all files because of searches that fail."""
+"""Seconds between two checks of all files because of searches that fail."""
 
 RETRY_SECONDS = 60.0
 """After work in the background that failed, as on a full disk."""
@@ -215,7 +215,7 @@ class NativeEngine:
                 self.jobs.start()
 
     def _finish(self, manifest: Manifest) -> None:
-        """Show a published commit to searches, and remove what it does not use. Only while `_writing`."""
+        """Show a published commit to searches, and remove the files that it does not use. Only while `_writing`."""
         self._refresh()
         manifests.sweep(self.folder, manifest, self._merging)
 

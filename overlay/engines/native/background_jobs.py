@@ -21,7 +21,7 @@ class BackgroundJobs:
         self.is_closed = False
 
     def start(self) -> None:
-        """Run what is due now, and what is due after it, unless that has begun."""
+        """Run the due jobs, and the jobs that become due after them, unless that has begun."""
         with self._lock:
             if self.thread is not None or self.is_closed or (job := self._next_job()) is None:
                 return

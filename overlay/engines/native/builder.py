@@ -138,7 +138,7 @@ class SegmentBuilder:
         self._offers.append(self._offers[-1] + len(document.offers))
 
     def arrays(self) -> Arrays:
-        """The primary arrays, with the strings of tables in order. To be called once: what they are made of is freed
+        """The primary arrays, with the strings of tables in order. To be called once: their inputs are freed
         meanwhile."""
         arrays: Arrays = {"offers_offsets": np.array(self._offers, "<i8")}
         of_texts = self._texts.arrays() | self._vectors()

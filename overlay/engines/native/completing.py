@@ -18,7 +18,7 @@ from overlay.search.query import Suggestion
 from overlay.search.suggesting import MAX_LISTINGS, Completed, Typed
 
 Row = tuple[int, bytes, Segment, int]
-"""A document by age: what it is sorted by, then itself."""
+"""A document by age: its sorting key, then itself."""
 
 
 def completed(segments: Sequence[Segment], typed: Typed) -> Completed:

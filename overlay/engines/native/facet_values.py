@@ -19,10 +19,10 @@ Longs = npt.NDArray[np.uint64]
 _SALT = np.uint64(secrets.randbits(64) | 1)
 _MAYBE = 2
 _BY_FACTS = frozenset(("kind", "currency", "interval"))
-"""Fields of which the values are facts, as they are, and so few that their documents are counted by these."""
+"""Fields whose values are facts, as they are, and so few that their documents are counted by these."""
 _FEW_VALUES = 32
 _MOST_FOLDED = 1_000
-"""Values beyond ASCII, the most frequent, of which the beginning is compared: each is folded by itself."""
+"""The number of values beyond ASCII, the most frequent, whose beginnings are compared: each is folded by itself."""
 _MOST_SPELLINGS = 8
 """Spellings of a value that are compared: the most frequent ones of each segment."""
 _NONE: Longs = np.empty(0, np.uint64)
@@ -32,7 +32,7 @@ class SegmentCounts:
     """The number of documents with each value of some fields of a segment, among some."""
 
     def __init__(self, segment: Segment, documents: Ints, fields: Collection[str], mask: Bytes | None = None) -> None:
-        """Of these documents, which are those of a mask if there is one."""
+        """The values of these documents, which are those of a mask if there is one."""
         a, self._segment = segment.arrays, segment
         lows, values, chosen = segment.value_lows.tolist(), len(a["value_group"]), list(map(FIELDS.index, fields))
         low, high = lows[min(chosen)], [*lows, values][max(chosen) + 1]

@@ -1,4 +1,4 @@
-"""Compiled loops that make the rows of terms and of words of documents out of those of their compounds.
+"""Compiled loops that make the rows of terms and of words of documents from the rows of their compounds.
 
 Document d has the numbers `compounds[documents[d]:documents[d + 1]]`: those of its compounds, `TEXT_END` between the
 texts of a field, and `FIELD_END` after each field (`search.lexicon`), which have no tokens.
@@ -58,8 +58,8 @@ def forward_rows(
     offsets: Ints,
     ends: Numbers,
 ) -> int:
-    """Fill the forward index of each document, and the ends of its sections; its length. Those with a position first,
-    with a gap between the texts of a field."""
+    """Fill the forward index of each document, and the ends of its sections; returns the length of the index. Terms
+    with a position come first, with a gap between the texts of a field."""
     end = 0
     for document in range(len(offsets) - 1):
         start, begin, section = end, end, document * SECTIONS

@@ -66,7 +66,7 @@ def _end_of_search(data: Bytes, start: int, end: int, keys: Bytes, key_start: in
 def contained(
     documents: Ints, rows: Ints, counts: Numbers, surfaces: Numbers, chosen: Ints, is_contained: Bytes
 ) -> None:
-    """Mark those of the chosen surfaces that are among the first surfaces of a document; `counts` has their number by
+    """Mark the chosen surfaces that are among the first surfaces of a document; `counts` has their number by
     document."""
     for document in documents:
         for position in range(rows[document], min(rows[document] + counts[document], rows[document + 1])):

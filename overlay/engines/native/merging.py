@@ -18,7 +18,7 @@ from parsers.jit import kernel
 
 
 class _MergedPart(NamedTuple):
-    """A segment, and the numbers of those of its documents and offers that are merged."""
+    """A segment, and the numbers of its documents and offers that are merged."""
 
     arrays: Mapping[str, Array]
     documents: Offsets

@@ -16,8 +16,8 @@ from overlay.search.text_vectors import of_question
 
 
 def nearest_documents(results: Sequence[SegmentResults], query: Query) -> list[Nearest]:
-    """Of each segment the documents that the filters admit which are among those of all with the greatest cosines.
-    Where most of them are of one source, others are searched for, as among the candidates by words."""
+    """For each segment its documents among the ones with the greatest cosines of all that the filters admit. Where most
+    of them are of one source, others are searched for, as among the candidates by words."""
     near = _nearest(results, query, ())
     sources = _sources(results, near)
     floods = [] if query.owners or query.domains or query.group else flooding(sources)

@@ -79,7 +79,7 @@ class _Part(NamedTuple):
 
 
 class _Run:
-    """Results of which the keys have the same prefix: all come before those of the next run."""
+    """Results whose keys have the same prefix: all come before those of the next run."""
 
     def __init__(self, prefix: tuple[int, ...], order: _Order, parts: Sequence[_Part], *, is_reversed: bool) -> None:
         self.prefix, self._order, self._parts, self._is_reversed = prefix, order, parts, is_reversed

@@ -226,7 +226,7 @@ class _Ranked:
         ]
 
     def head(self, order: Ints, *, is_flooded: bool) -> Ints:
-        """The first `CANDIDATES` of an order; where it is flooded, of which not most are of one source."""
+        """The first `CANDIDATES` of an order; where one source floods it, less than most of them are of that source."""
         if is_flooded:
             order = order[spread(self.sources(order), CANDIDATES)]
         return order[:CANDIDATES]

@@ -1,4 +1,4 @@
-"""The arrays of a segment: what is stored of each document, and what is derived from it (`derived`).
+"""The arrays of a segment: the stored data of each document, and the arrays derived from them (`derived`).
 
 A segment holds *tables* of distinct strings, sorted by their UTF-8 bytes, and *members* of documents and of their
 offers: columns of one value each, and rows of any number of values. Values are numbers, bytes, or numbers of strings of
@@ -35,7 +35,7 @@ texts that complete a query (`labels.packed`), `amounts` decimal keys (`parsers.
 the amounts."""
 
 LISTED = 1
-"""The bit of `flags` of what a plain search finds; the others are those of `search.ranker`."""
+"""The bit of `flags` for documents in plain searches; the others are those of `search.ranker`."""
 
 MEMBERS = (
     ArrayMember("flags", "u1"),

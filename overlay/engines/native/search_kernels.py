@@ -50,7 +50,7 @@ def admit(mask: Bytes, admitted: Bytes, offsets: Ints, documents: Numbers, facts
 
 @kernel("mask")
 def keep(mask: Bytes, candidates: Numbers, offsets: Ints, rows: Numbers, facts: Ints) -> None:
-    """Remove from `mask` those of some documents that have none of the facts, by the `rows` of facts of documents."""
+    """Remove from `mask` the documents, of some, that have none of the facts, by the `rows` of facts of documents."""
     for document in candidates:
         if document < len(mask) and mask[document]:
             is_kept = 0

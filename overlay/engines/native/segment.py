@@ -24,7 +24,7 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
 MOST_TERMS = 1 << 16
-"""Terms of which a segment remembers the numbers, and one question more."""
+"""The number of terms whose numbers a segment remembers, beside those of one question."""
 
 FIELDS = tuple(sorted(FACET_FIELDS.values()))
 """The fields of values, in the order of these."""
@@ -133,7 +133,8 @@ class Segment:
         return bytes(content[offsets[index] : offsets[index + 1]])
 
     def _viewed(self, name: str, data: str) -> tuple[memoryview, memoryview]:
-        """The rows of an array and their offsets, of which slices take a third of the time of slices of arrays."""
+        """The rows of an array and their offsets, as views: slices of these take a third of the time of slices of
+        arrays."""
         return self._views.setdefault(name, (self.arrays[name + data].data, self.arrays[f"{name}_offsets"].data))
 
     def records(self, documents: Iterable[int]) -> list[NativeRecord]:

@@ -39,7 +39,7 @@ _MOST = 1_000
 """Arrays of a file at most."""
 
 _STEP = 1 << 20
-"""Bytes of which a CRC is computed at once: other threads wait 0.2 ms."""
+"""Bytes whose CRC is computed at once: other threads wait 0.2 ms."""
 
 
 class SegmentError(ValueError):

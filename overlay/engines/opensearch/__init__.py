@@ -69,7 +69,7 @@ class OpenSearchEngine:
         return state.content if state.commit else None
 
     def damage(self) -> str:
-        """Nothing: its files are those of the cluster."""
+        """No damage: the cluster has the files."""
         return ""
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
@@ -98,7 +98,7 @@ class OpenSearchEngine:
         return record_of(hits[0]).item if hits else None
 
     def close(self) -> None:
-        """Nothing to release: the connection is shared with the versions of the index."""
+        """Do nothing: the connection is shared with the versions of the index."""
 
     # -- writing
 

@@ -9,7 +9,7 @@ from time import sleep
 from overlay.engines import EngineError
 
 PAUSE_SECONDS = 0.5
-"""Between two pings of a cluster that does not answer."""
+"""Seconds between two pings of a cluster that does not answer."""
 
 
 class ClusterWatch:

@@ -164,7 +164,7 @@ class Searcher:
         return used.__contains__
 
     def _used(self, quoted: Sequence[str] | None) -> list[str]:
-        """The most frequent currencies of all offers, of those that are quoted."""
+        """The most frequent quoted currencies of all offers."""
         size = _MOST_WALKED if quoted is None else _MOST_COMPARED
         values: Json = {"field": "offers.currency", "size": size, "shard_size": _SHARD_VALUES}
         values |= {} if quoted is None else {"include": list(quoted)}

@@ -96,7 +96,8 @@ class ClusterVersions:
         return ClusterVersion(self._cluster, stored.document.index_name if stored else _first(cluster))
 
     def watch(self, version: ClusterVersion) -> Callable[[], bool]:  # noqa: ARG002
-        """It has no files here; an index that was removed has no position."""
+        """A function that returns True: the version has no files here, and an index that was removed has no
+        position."""
         return lambda: True
 
     @contextmanager

@@ -81,7 +81,7 @@ class WhooshEngine:
             return self._current().content
 
     def damage(self) -> str:
-        """Nothing: an index that cannot be read has no position."""
+        """No damage: an index that cannot be read has no position."""
         return ""
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
@@ -105,7 +105,7 @@ class WhooshEngine:
         return next((row.record.item for row in rows if row.record.id == id and "until" not in row.heights), None)
 
     def close(self) -> None:
-        """Nothing to release: files are open only while they are read or written."""
+        """Do nothing: files are open only while they are read or written."""
 
     def write(
         self,

@@ -53,7 +53,7 @@ def stored(document: Document, analysed: Analysed) -> tuple[Any, ...]:
 
 
 class WhooshCommit(NamedTuple):
-    """How far a commit has read, and what its documents were made by."""
+    """The position up to which a commit has read, and the content that its documents were made by."""
 
     position: IndexPosition
     content: IndexContent = EARLIER
