@@ -1,4 +1,4 @@
-"""The revisions of a listing, and what proves it."""
+"""The revisions of a listing, and its proof."""
 
 from __future__ import annotations
 

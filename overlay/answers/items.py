@@ -63,7 +63,8 @@ class ItemChange(Record, kw_only=True):
 
 
 class PendingUpdate(Record, kw_only=True):
-    """An unconfirmed revision: look at what it changes before paying or running anything."""
+    """An unconfirmed revision, which changes the listing once it is mined: look at it before paying or running
+    anything."""
 
     outpoint: Annotated[OutpointText | None, Meta(description="Where the satoshi will be; null where it is burned.")]
     changes: Annotated[
@@ -182,7 +183,7 @@ class CheapestOffer(Record, kw_only=True, omit_defaults=True):
 
 class CardSigner(Record, kw_only=True):
     """The card's own signature (JWS) is verified, by a key that this host publishes. `covers_pricing`: its prices are
-    among what was signed."""
+    signed, too."""
 
     by: Annotated[str, Meta(description="The host that publishes the key.")]
     covers_pricing: Annotated[bool, Meta(description="Whether its prices are among what was signed.")]
@@ -223,7 +224,8 @@ class MotebitIdentity(Record, kw_only=True, omit_defaults=True):
 
 
 class ExplainedMeaning(Record, kw_only=True):
-    """The weight of meaning in the score, and what it adds to that of the words, which counts for the others."""
+    """The weight of meaning in the score, and the part that meaning adds to the score by words, which has the remaining
+    weight."""
 
     weight: float
     score: float

@@ -32,14 +32,14 @@ class Narrowing(_Narrowed, total=False):
 
 
 class Respelling(TypedDict):
-    """Another text, and how much it finds."""
+    """An alternative text, and the number of its results."""
 
     q: str
     total: Count
 
 
 class Correction(Record, kw_only=True):
-    """A word that no listing contains, and what was searched for instead."""
+    """A word that no listing contains, and the word that was searched for instead."""
 
     word: str
     to: str

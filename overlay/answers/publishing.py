@@ -119,7 +119,7 @@ class ScheduledCheck(Record, kw_only=True):
 
 
 class RecheckSchedule(Record, kw_only=True):
-    """The fetches of what a listing refers to."""
+    """The fetches of the targets that a listing refers to."""
 
     id: str
     checks: tuple[ScheduledCheck, ...]

@@ -204,7 +204,7 @@ class JobSummary(Record, kw_only=True):
 
 
 class FailedItem(Record, kw_only=True):
-    """A listing, row or host that is left out: what was done with it, and the kind of exception."""
+    """A listing, row or host that is left out: the failed work, and the kind of exception."""
 
     id: str
     reason: str

@@ -58,7 +58,7 @@ MODELS: dict[str, Any] = {
     "Feed": registry_status.RatesFeed,
     "Health": registry_status.ProcessHealth,
 }
-"""The models by their names in the OpenAPI document; a model without one has that of its class."""
+"""The models by their names in the OpenAPI document; a model without a name here has the name of its class."""
 
 _NAMES = {model.__name__: name for name, model in MODELS.items()}
 

@@ -104,7 +104,7 @@ class KeyConsent(Record, kw_only=True):
 
 
 class WorkRecord(Record, kw_only=True):
-    """A record of work, with what it counts for; times in milliseconds since 1970."""
+    """A record of work, with its weight; times in milliseconds since 1970."""
 
     digest: Txid
     document: Txid

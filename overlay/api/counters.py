@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 _CELLS = 65_536
-"""Cells of each process: 128 KiB, of which the system provides the pages that are used."""
+"""Cells of each process: 128 KiB, for which the system provides memory as pages are used."""
 
 
 class SharedLoad:
@@ -53,7 +53,7 @@ KINDS = 8
 """Kinds of limits that there is room for."""
 
 SETS, WAYS = 8_192, 8
-"""65,536 clients for each kind: 1 MiB, of which the system provides the pages that are used."""
+"""65,536 clients for each kind: 1 MiB, for which the system provides memory as pages are used."""
 
 _TABLE = SETS * WAYS
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from overlay.engines import IndexPosition
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Of each process that serves: some 500 pages of 20 listings, or 2,000 compressed ones."""
+"""Bytes of stored pages in each process that serves: some 500 pages of 20 listings, or 2,000 compressed ones."""
 
 _LARGEST = MOST_BYTES // 32
 _OBJECT, _VIEW, _OVERHEAD = 40, 240, 1_000
@@ -74,7 +74,7 @@ class KeptPages:
 
 
 def _bytes(question: Question, page: KeptPage) -> int:
-    """The memory that a page takes: of what is mapped, the view only."""
+    """The memory that a page takes: a mapped piece counts as its view only."""
     pieces = [_VIEW if type(piece) is memoryview else len(piece) + _OBJECT for piece in page.body]
     return len(question.query_string) + sum(pieces) + _OVERHEAD
 

@@ -42,7 +42,7 @@ _CROSS_ORIGIN = {
     "Idempotency-Key, X-DCT-Proof, X-Topics, X-Aggregation, X-BSV-Topic, X-Includes-Off-Chain-Values, *",
     "Access-Control-Max-Age": "86400",
 }
-"""Of preflight responses; `*` is every other header, as no request has credentials."""
+"""Headers of preflight responses; `*` is every other header, as no request has credentials."""
 
 
 @web.middleware

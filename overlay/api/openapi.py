@@ -107,7 +107,7 @@ _LIMIT_HEADERS = {
     ),
     **_header("RateLimit", 'What is left of it: `"read";r=11999;t=1`, and the seconds until all of it is there again.'),
 }
-"""Of every route under a limit, unless that is switched off."""
+"""Headers of every route under a limit, unless that is switched off."""
 
 
 def document(routes: Iterable[Route], version: str, systems: Iterable[SystemApi] = ()) -> dict[str, Any]:

@@ -38,10 +38,10 @@ MOMENT: dict[str, Any] = {
     "anyOf": [{"format": "date"}, {"format": "date-time"}],
     "examples": ["2025-01-31", "2025-01-31T12:00:00Z"],
 }
-"""The schema of what `values.moment` reads."""
+"""The schema of the texts that `values.moment` reads."""
 
 WHOLE: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": values.LARGEST_WHOLE}
-"""The schema of what `values.whole` reads."""
+"""The schema of the texts that `values.whole` reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

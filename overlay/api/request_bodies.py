@@ -90,7 +90,7 @@ Prices = Annotated[Any, AfterValidator(_prices), Field(json_schema_extra={"type"
 
 
 class PaymentCheckBody(Body):
-    """A payment claim, and what it is to pay for: either the listing `id` or `config` is needed."""
+    """A payment claim, and the listing or price that it pays for: either the listing `id` or `config` is needed."""
 
     claim: Any = Field(
         None, description="The claim (A2B §4.2): `configId`, `stage`, `rawTx`, `currency`; null or absent for none."

@@ -29,7 +29,7 @@ class RequestCost:
         self.seconds = 0.0
 
     def add(self, seconds: float) -> None:
-        """Add to the time, and charge what is more than the request includes."""
+        """Add to the time, and charge the excess over the time that the request includes."""
         self.seconds += seconds
         more = self.seconds - self._charged
         if more > 0:
@@ -42,12 +42,12 @@ class RequestCost:
 
 
 COST: ContextVar[RequestCost | None] = ContextVar("request cost", default=None)
-"""Of the request that is being answered, None where no limit counts it."""
+"""The cost of the request that is being answered, None where no limit counts it."""
 
 
 @coroutine
 def measured(work: Coroutine[Any, Any, _T], cost: RequestCost) -> Generator[Any, Any, _T]:
-    """The result of a coroutine, of which each step is measured. Raises what it raises."""
+    """The result of a coroutine, whose steps are measured. Raises its errors."""
     step: Callable[[Any], Any] = work.send
     value: Any = None
     while True:
@@ -67,7 +67,7 @@ def measured(work: Coroutine[Any, Any, _T], cost: RequestCost) -> Generator[Any,
 
 
 def measured_call(work: Callable[..., _T], *args: Any) -> _T:
-    """The result of a call in a thread, measured for the request that it is made for. Raises what it raises."""
+    """The result of a call in a thread, measured for the request that it is made for. Raises its errors."""
     cost = COST.get()
     if cost is None:
         return work(*args)

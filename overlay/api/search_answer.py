@@ -1,5 +1,6 @@
-"""A page of search results as JSON: stored items, spliced with what depends on the query and never parsed again;
-highlights and explanations on demand; and for a search without results, why and what else finds something."""
+"""A page of search results as JSON: stored items, spliced with the members that depend on the query and never parsed
+again; highlights and explanations on demand; and for a search without results, the reason, and searches that have
+results."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Reservations(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payments:
     """The nodes that check and send payments, by ticker, this server's own prices, as JSON, and as the offers that are
-    paid for requests beyond a limit, and what its payments spend."""
+    paid for requests beyond a limit, and the coins that its payments spend."""
 
     nodes: Mapping[str, PaymentNode] = field(default_factory=dict)
     prices: Sequence[Any] = ()
@@ -91,7 +91,7 @@ class RegisteredAgents(Protocol):
         ...
 
     def keys(self, motebit_ids: Collection[str]) -> dict[str, bytes]:
-        """The public keys (32 bytes) of those of these agents that are registered."""
+        """The public keys (32 bytes) of the registered agents, of those passed in."""
         ...
 
     def live(self, now: int, limit: int, capability: str | None = None) -> list[RelayAgent]:

@@ -118,5 +118,5 @@ def _named(text: str) -> tuple[System, ...]:
 
 
 def signing(systems: Iterable[System]) -> list[str]:
-    """The names of those that sign."""
+    """The names of the systems that sign."""
     return [member.name for member in systems if member.signs]

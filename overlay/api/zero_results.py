@@ -45,7 +45,7 @@ _FILTERS: dict[str, tuple[str, Any]] = {
 
 
 def emptied_by(query: Query, count: Count) -> list[Emptied]:
-    """The filters of which one alone, removed, yields results; if no single one does, all of them at once."""
+    """The filters whose removal alone yields results; if there is no single one, all of them at once."""
     bare = _counting(query)
     names = narrowing(query)
     alone = [Emptied((name,), count(_without(bare, [name]))[0]) for name in names]

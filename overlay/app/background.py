@@ -80,12 +80,12 @@ class IndexerJobs:
         ]
 
     def _fetch(self) -> PeriodicJob:
-        """The job that fetches what is due, at the interval that each fetch returns."""
+        """The job that makes the due fetches, at the interval that each fetch returns."""
         run, close = self._fetch_due, self._end_fetches
         return PeriodicJob(name="fetches", run=run, every=1.0, role=Role.INDEXER, on_change=True, close=close)
 
     async def _fetch_due(self) -> float:
-        """Fetch the cards that pointers name, and what hosts declare about agents."""
+        """Fetch the cards that pointers name, and the statements of hosts about agents."""
         if self._fetch_loop is None:
             ended = partial(self._scheduler.wake, "fetches")
             build = partial(build_fetch_loop, self._settings, self._store, self._writer)
@@ -135,7 +135,7 @@ FAILED = Backoff(1.0, 60.0)
 """Pauses after writing the index has failed, as on a full disk."""
 
 IDLE_SECONDS = 60.0
-"""Between two steps without any change."""
+"""The pause between two steps without any change."""
 
 BUSY_SECONDS = 1.0
 """Pause between attempts to become the process that writes the index."""

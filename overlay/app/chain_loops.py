@@ -56,8 +56,8 @@ class ChainLoops:
             return None
 
     async def _follow(self, follower: Follower) -> None:
-        """One chain; whatever ends that is noted in its progress. Raises SourceError when it cannot be used at the
-        start and no other chain can, and what ends it otherwise."""
+        """Follow one chain; any error that ends it is noted in its progress. Raises SourceError when it cannot be used
+        at the start and no other chain can, and the error that ends it otherwise."""
         try:
             await self._open_and_run(follower)
         except Exception as error:

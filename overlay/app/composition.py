@@ -121,7 +121,7 @@ class AppContext:
         return loops
 
     def _jobs(self) -> list[PeriodicJob]:
-        """All that this command does again and again."""
+        """The periodic jobs of this command."""
         jobs: list[PeriodicJob] = []
         if self.writer is not None:
             sign = sign_of_life.SignOfLife(self.writer, [follower.progress for follower in self.followers])

@@ -94,7 +94,7 @@ class _Lines(logging.Handler):
 def set_up_logging(
     write: Callable[[str], None] | None = None, level: int = logging.INFO, *, as_json: bool = False
 ) -> None:
-    """Send what this program logs to standard error, or to `write`, a line each."""
+    """Send the log of this program to standard error, or to `write`, a line each."""
     handler = _Lines(write or _to_standard_error)
     handler.setFormatter(JsonLines() if as_json else TextLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)

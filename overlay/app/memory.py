@@ -1,4 +1,4 @@
-"""Return freed memory to the system after heavy work: glibc keeps what was freed, and threads keep arenas of their own.
+"""Return freed memory to the system after heavy work: glibc holds freed memory, and threads keep arenas of their own.
 Put the remaining memory into large pages."""
 
 from __future__ import annotations

@@ -107,8 +107,8 @@ class _Everything(Collector):
         self._services, self._paths = services, paths
 
     def collect(self) -> Iterable[Metric]:
-        """All metrics, as they are now. While the database is away, those that need it are left out: how many errors
-        there are, and what is answered nevertheless, matters most then."""
+        """All metrics, as they are now. While the database is away, those that need it are left out: the numbers of
+        errors and of answers matter most then."""
         services, status = self._services, {}
         yield _by_label("a2b_info", "1 for the version that runs.", "version", {services.version: 1})
         stored: list[Metric] = []
@@ -160,7 +160,7 @@ def _renewal(progress: Mapping[str, int] | None) -> Iterator[Metric]:
 
 
 def _rates(rates: Mapping[str, Any] | None) -> Iterator[Metric]:
-    """The age of what prices are converted by, and of every feed."""
+    """The age of the quotes that convert prices, and of every feed."""
     if rates is None:
         return
     if rates["age"] is not None:

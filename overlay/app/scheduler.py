@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CLOCK_SECONDS = 10.0
-"""Between two looks whether the system's clock was set back, and the least that counts."""
+"""Seconds between two looks whether the system's clock was set back, and the least that counts."""
 
 MAX_ERROR = 200
 """Characters of an error that a status shows."""

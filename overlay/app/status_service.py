@@ -260,7 +260,7 @@ class StatusService:
         return None
 
     def look(self) -> None:
-        """Count what is stored and not searchable yet. Raises StoreError, UnavailableError."""
+        """Count the stored changes that are not searchable yet. Raises StoreError, UnavailableError."""
         with self._looking:
             try:
                 self.unread_count = self.unread_changes()

@@ -112,7 +112,7 @@ class AsyncOverlayClient:
         expected: str | None = None,
     ) -> VerificationReport:
         """Verify a listing and its proof here, without trust in a server: as `overlay.verify.verify`, which names what
-        is proved and what is not. Raises what `trusted` raises when it does not answer, too."""
+        is proved and what is not. Raises also the errors of `trusted` when it does not answer."""
         from overlay.client.listing_source import verified
 
         return (await verified(partial(self.ask, is_checked=False), id_, trusted, hosts, expected))[0]

@@ -50,7 +50,8 @@ class ChangeStream:
         self._rest, self._data = b"", bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[RegistryChange]:
-        """The changes that these next bytes complete, each once. Raises RemoteError for what is not a change stream."""
+        """The changes that these next bytes complete, each once. Raises RemoteError for bytes of anything but a change
+        stream."""
         *lines, self._rest = _LINE_END.split(self._rest + chunk)
         self._check_size(len(self._rest))
         for line in lines:

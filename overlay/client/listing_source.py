@@ -78,8 +78,8 @@ async def verified(
     hosts: Hosts | None,
     expected: str | None,
 ) -> tuple[VerificationReport, ClientSource]:
-    """The report on a listing, and what it was made of. The work is done in a thread, which sends its requests by
-    `send` on this loop."""
+    """The report on a listing, and the answers that it was made of. The work is done in a thread, which sends its
+    requests by `send` on this loop."""
     loop = asyncio.get_running_loop()
     source = ClientSource(lambda call: asyncio.run_coroutine_threadsafe(send(call), loop).result())
     report = await asyncio.to_thread(verify, source, id_, trusted=trusted, hosts=hosts, expected=expected)

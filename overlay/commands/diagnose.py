@@ -75,7 +75,7 @@ def diagnose(args: Namespace) -> int:
 def follow(
     args: Namespace, transaction: str | bytes, is_over: Callable[[Mapping[str, Any]], bool]
 ) -> Mapping[str, Any]:
-    """Print the trace of a transaction, and what changes in it until it `is_over`; the last trace. The overlay at
+    """Print the trace of a transaction, and its changes until it `is_over`; returns the last trace. The overlay at
     `--url` is requested to fetch one that it has not seen. Raises NotSeenError."""
     shown: set[str] = set()
     pause, is_requested, until = PAUSE, not args.url, monotonic() + UNSEEN_SECONDS
@@ -143,7 +143,7 @@ def raw_bytes(raw: str) -> bytes:
 
 
 def _hex_of(text: str) -> str:
-    """The hex in a file: all of it, or `rawTx` of what `--out` saves."""
+    """The hex in a file: all of the file, or `rawTx` of a file that `--out` saved."""
     if not text.lstrip().startswith("{"):
         return text.strip()
     try:

@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
 
 
 def migrate(args: Namespace) -> int:
-    """Migrate, or print what that would do."""
+    """Migrate, or print the changes that this would make."""
     from indexer.model import SCHEMA
     from indexer.store import Migration, plan_migration
     from overlay.app.storage import existing_file, open_database

@@ -231,7 +231,7 @@ def _checked_outputs(
     args: Namespace, key: PublisherKey, draft: Draft, id_: str, effect: TransactionEffect
 ) -> dict[str, Any]:
     """The check of the cards in the outputs with a registration, or of the one in the first output, which registers
-    nothing: the preview is that of the first, the warnings are those of all."""
+    nothing: the preview shows the first one, the warnings are of all."""
     from parsers.inscriptions import output_record
 
     vouts = effect.outputs or range(len(draft.tx.outputs[:1]))

@@ -33,7 +33,7 @@ Piece = tuple[str, bool]
 _SPACES = re.compile(r"\s+")
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
 _ELSEWHERE = 3
-"""Other texts that are shown of a listing without the words in its summary."""
+"""Other texts of a listing that are shown where its summary has none of the words."""
 _LONGEST = 80
 
 

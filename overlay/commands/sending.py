@@ -45,8 +45,8 @@ def finish(
     args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[str, Any], id_: str, effect: TransactionEffect
 ) -> int:
     """Sign a transaction, show it, and save and send it as requested. The review of its card is shown before it is
-    signed, and what is sent is saved and shown before; only JSON is printed afterwards. `id_` is the listing that it
-    changes, "" for none: then it is the first new one."""
+    signed, and a transaction is saved and shown before it is sent; only JSON is printed afterwards. `id_` is the
+    listing that it changes, "" for none: then it is the first new one."""
     from overlay.publish import transactions
 
     if args.broadcast and args.out is None:
@@ -84,8 +84,8 @@ def _save(file: Path, saved: OutgoingTransaction) -> None:
 
 
 def send(args: Namespace, saved: OutgoingTransaction, file: Path) -> None:
-    """Send a transaction that is saved in a file, and replace in `--coins` what it spends by its change. Raises
-    RefusedTransactionError, SourceError, and CoinsError where it is sent and the coins cannot be written."""
+    """Send a transaction that is saved in a file, and replace the coins in `--coins` that it spends by its change.
+    Raises RefusedTransactionError, SourceError, and CoinsError where it is sent and the coins cannot be written."""
     import asyncio
 
     from indexer.errors import RefusedTransactionError

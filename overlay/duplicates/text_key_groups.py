@@ -311,7 +311,7 @@ class TextKeyGroups:
         return self._shown[key]
 
     def _earlier(self, mine: KeyedListing) -> tuple[tuple[str, str, bool], ...]:
-        """The first holders of its text keys of which it is warned: (kind, id, same owner), one of each kind."""
+        """The first holders of its text keys that its warnings name: (kind, id, same owner), one of each kind."""
         earlier: dict[str, tuple[str, bool]] = {}
         others = {
             (run[0], kind)
@@ -330,7 +330,7 @@ class TextKeyGroups:
 
 
 def warned_of(kind: str, mine: KeyedListing, other: KeyedListing) -> Iterator[str]:
-    """The kinds of warnings of a listing of which another one had a text key of a kind before. A similar text has a
+    """The kinds of warnings of a listing: another listing had its text key of such a kind before. A similar text has a
     similar name, too; it needs no warning where both lead to the same place, or where the domain of that place confirms
     the later one."""
     uncontested = (NAME, URL, ADDRESS) if mine.rank == NAMED else (URL,) if mine.rank == AT_HOME else ()

@@ -23,7 +23,7 @@ Refs: TypeAlias = npt.NDArray[np.uint32]
 Entries: TypeAlias = npt.NDArray[np.void]
 
 PLACE_BYTES, AGE_BYTES = 45, 20
-"""Of a position in the order of seniority, and of its end, the age of the registration."""
+"""Bytes of a position in the order of seniority, and of its end, the age of the registration."""
 
 ENTRY = np.dtype("V49")
 """An entry: its position in the order of seniority (`Since.ordering`), and the number of the listing, big-endian."""
@@ -127,7 +127,7 @@ class TextKeyTable:
         self._merge(keys, np.cumsum(differs, dtype=np.uint32) - np.uint32(1), entries[differs])
 
     def _merge(self, keys: Ints, refs: Refs, entries: Entries) -> None:
-        """Add keys and their references to `entries`, and drop what is gone."""
+        """Add keys and their references to `entries`, and drop the removed ones."""
         order = keys.argsort(kind="stable")
         keys, refs = keys[order], refs[order] + np.uint32(len(self._entries))
         size = len(keys) + sum(int(np.count_nonzero(self._refs[part] != _GONE)) for part in _slices(self._refs))

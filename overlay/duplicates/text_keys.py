@@ -37,7 +37,7 @@ def unconfirmed(chain: str) -> Since:
 
 
 class _Past(NamedTuple):
-    """The text keys of a listing; its card, and since when that has the same wording."""
+    """The text keys of a listing; its card, and since when a card has had the same wording."""
 
     text_keys: dict[Key, Since]
     card: AgentCard | McpServer
@@ -117,14 +117,14 @@ def text_keys(subject: Listing) -> Iterator[Key]:
 
 
 def plain_name_key(subject: Listing) -> Key:
-    """The key of the words of a name without those that contain a digit; of a name without others, the name."""
+    """The key of the words of a name without those that contain a digit; where all contain one, of the whole name."""
     # entries of a registry differ in their names only, and every listing must be found by its name
     name = sorted(subject.analysed.plain_name()) or subject.card.name
     return "plain name", digest(repr((name, subject.state.kind.value)))
 
 
 def destination(subject: Listing) -> int:
-    """The digest of where a listing leads: host, URLs, pay-to addresses, and what a tool runs."""
+    """The digest of the targets of a listing: host, URLs, pay-to addresses, and the command of a tool."""
     card = subject.card
     leads = (card.command, card.args) if isinstance(card, McpServer) else sorted(map(_interface, card.interfaces))
     addresses = sorted({same_address(offer.address) for offer in card.offers})

@@ -1,5 +1,5 @@
-"""Registrations assembled from the store: their events and cards, and what is stored of them besides, in a few
-statements a batch.
+"""Registrations assembled from the store: their events and cards, and further stored facts, in a few statements a
+batch.
 
 The API reads newest states here, and the index the states of all heights: a further fact about a registration is added
 to `RegistrationFacts`.
@@ -45,7 +45,7 @@ class RegistrationFacts:
     checked: Mapping[Outpoint, int]
 
     def with_facts(self, registration: Registration, *, is_pointed: bool = False) -> Registration:
-        """A registration with what is stored of it. One that is listed from pointers has no badge."""
+        """A registration with its stored facts. A registration that is listed from pointers has no badge."""
         id_ = registration.state.id
         return replace(
             registration,
@@ -62,8 +62,8 @@ class Assembler:
         self._store, self._systems = source, systems
 
     def pointed(self, ids: Iterable[str], records: Revisions) -> Iterator[Registration]:
-        """The registrations of those of these ids that are listed from pointers, unless a registry entry in `records`
-        counts instead."""
+        """The registrations with these ids that are listed from pointers, unless a registry entry in `records` counts
+        instead."""
         for pointers in pointer_listings(self._store, (id_ for id_ in ids if not is_outpoint(id_))):
             record = records.get(pointers.id)
             if record is None or leads_elsewhere(record, pointers):

@@ -68,7 +68,7 @@ def _changes(listing: Listing) -> Iterator[PendingChange]:
 
 
 def _same(listing: Listing, cards: Sequence[Shown]) -> Shown | None:
-    """The one of a revision's cards that the listing would have, None for a server that is removed."""
+    """The card of a revision that the listing would have, None for a server that is removed."""
     if len(cards) == listing.count == 1:
         return cards[0]
     key = listing.card.key if isinstance(listing.card, McpServer) else ""

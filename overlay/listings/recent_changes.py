@@ -1,4 +1,5 @@
-"""Warnings about changed prices and addresses: an answer compares the card with what was shown so many blocks ago.
+"""Warnings about changed prices and addresses: an answer compares the card with the card that was shown so many blocks
+ago.
 
 A stored item lists under `recentChanges`, its first member, how the card differs from each earlier card; which of these
 differences is recent depends on the height of the query.

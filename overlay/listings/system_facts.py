@@ -48,7 +48,7 @@ Facts = Mapping[str, SystemFact]
 
 @cache
 def sources(names: tuple[str, ...] = NAMES) -> Mapping[str, FactSource]:
-    """The fact sources of those of these systems that are installed and have one."""
+    """The fact sources of these systems, as far as they are installed and have one."""
     return {
         member.name: member.module(member.facts).FACTS
         for member in installed()
@@ -58,7 +58,7 @@ def sources(names: tuple[str, ...] = NAMES) -> Mapping[str, FactSource]:
 
 @cache
 def no_facts(names: tuple[str, ...] = NAMES) -> Facts:
-    """The facts of a registration of which nothing is stored."""
+    """The facts of a registration without stored ones."""
     return {name: SystemFact(source) for name, source in sources(names).items()}
 
 

@@ -48,7 +48,7 @@ class TopicRecords:
         return next((pair for pair in self._store.chains().items() if topic_genesis(pair[1]) is not None), None)
 
     def anchor_tip(self, chain: str, caip2: str, /) -> AnchorTip:
-        """The newest anchor of a chain, and what its anchors cover."""
+        """The newest anchor of a chain, and the blocks that its anchors cover."""
         anchors = self._store.topic_anchors
         newest = anchors.newest(chain)
         complete = is_whole(self._store, chain)
@@ -62,7 +62,8 @@ class TopicRecords:
         return self._store.content.parents([txid]).get(txid)
 
     def merkle_paths(self, chain: str, height: int, txids: Iterable[bytes], /) -> dict[bytes, bytes]:
-        """The stored merkle paths (BRC-74) of those of these transactions that are in the block at a height."""
+        """The stored merkle paths (BRC-74) of the transactions, of those passed in, that are in the block at a
+        height."""
         return self._store.proofs.paths(chain, height, txids)
 
     def ids_at(self, outpoint: Outpoint, /) -> list[str]:

@@ -86,7 +86,7 @@ class ExchangeRates:
         return tuple(table for table in self._tables if now < table.until)
 
     def quoting(self, *currencies: str) -> RateTable | None:
-        """The preferred table of those that quote all of these currencies, None without one."""
+        """The preferred table that quotes all of these currencies, None without one."""
         return _preferred(self.usable(), *currencies)
 
     def default_currency(self) -> str | None:
@@ -222,7 +222,7 @@ def _feed_json(status: FeedStatus, now: float) -> dict[str, Any]:
 
 
 def refused_json(reasons: Mapping[str, str]) -> dict[str, Any]:
-    """The members of a feed of which the current quotes of some currencies are refused: at most 64 names."""
+    """The members of a feed whose current quotes of some currencies are refused: at most 64 names."""
     if not reasons:
         return {}
     by_code: dict[str, list[str]] = {}

@@ -79,8 +79,8 @@ class DocumentReader:
     def commits(
         self, registrations: Iterable[str], most: int = PORTION
     ) -> Iterator[tuple[list[str], Iterable[Portion]]]:
-        """These registrations in order, as many at once as have about CARD_BYTES of cards and items, in portions of
-        `most` with their documents, which are read before the next portion."""
+        """These registrations in order, in groups of about CARD_BYTES of cards and items, in portions of `most` with
+        their documents, which are read before the next portion."""
         for ids, records in self._store.history.portions(registrations):
             histories = {id_: list(by_chain(records[id_])) if id_ in records else [] for id_ in ids}
             named = {id_: [cards_to_read(history) for history in histories[id_]] for id_ in ids}
@@ -185,7 +185,7 @@ class _Stretch(NamedTuple):
 
 
 def _documents(registrations: Iterable[Sequence[_Stretch]], key: bytes) -> Iterator[Document]:
-    """The documents of some registrations; `key` is that of the numbers of sources. Each step is for all of them: one
+    """The documents of some registrations; `key` makes the numbers of sources. Each step is for all of them: one
     registration after the other took a third more, as each step found the processor's caches filled by the others."""
     for stretch, listing, fingerprint in list(chain.from_iterable(map(_with_fingerprints, registrations))):
         source = 0 if listing.is_confirmed_by_domain else source_number(key, listing.state.owner or "", listing.host)

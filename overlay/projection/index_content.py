@@ -10,12 +10,12 @@ from overlay.engines import IndexContent
 from overlay.installation import NAMES, installed
 
 PROJECTION = 2
-"""The version of what documents hold for the same facts, such as words, filter terms and values of members: a release
-that changes that increases it. Members of items need no version, as their schema is compared."""
+"""The version of the documents that the same facts give, with their words, filter terms and values of members: a
+release that changes them increases it. Members of items need no version, as their schema is compared."""
 
 
 @cache
 def index_content(systems: tuple[str, ...] = NAMES) -> IndexContent:
-    """The content of an index by this program with these systems, of which only those count that add to items."""
+    """The content of an index by this program with these systems; only systems that add to items count."""
     names = [member.name for member in installed() if member.facts and member.name in systems]
     return IndexContent(schema_digest(StoredItem), PROJECTION, tuple(sorted(names)))

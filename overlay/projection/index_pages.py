@@ -1,4 +1,5 @@
-"""Pages of results: by position, after a sort key, or after what was shown; reversed, and after what a lookup names."""
+"""Pages of results: by position, after a sort key, or after the listings shown before; reversed, and after the matches
+of a lookup."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _WORK = "index"
-"""Writing a listing to the index, in what is left out because it failed."""
+"""The kind of work in `LeftOut`: writing a listing to the index."""
 
 RETRIED = 100
 """Registrations that failed an hour ago, at most, in one step: each that fails again takes a dozen commits."""
@@ -36,10 +36,10 @@ BATCH, MOST_BATCHES = 1_000, 8
 analysed once, and large segments are merged less often. A commit has about CARD_BYTES of cards at most."""
 
 LOG_SECONDS = 5.0
-"""Between two log lines about a rebuild."""
+"""Seconds between two log lines about a rebuild."""
 
 REPLICA_SECONDS = 0.1
-"""Between two looks at a replica that lags behind the index."""
+"""Seconds between two looks at a replica that lags behind the index."""
 
 
 @contextmanager
@@ -66,8 +66,8 @@ class IndexProjector:
         systems: tuple[str, ...] = NAMES,
         left_out: LeftOut | None = None,
     ) -> None:
-        """With `duplicates`, near-identical listings are one result. Items have what these systems say of them.
-        `left_out` remembers which registrations failed, as `duplicates` does beyond a restart."""
+        """With `duplicates`, near-identical listings are one result. Items have the facts of these systems. `left_out`
+        remembers which registrations failed, as `duplicates` does beyond a restart."""
         self._store, self._engine, self._duplicates = store, engine, duplicates
         self._left_out = left_out if left_out is not None else LeftOut()
         self._read_failed()
@@ -183,8 +183,8 @@ class IndexProjector:
         has_new_texts: bool = True,
         progress: Callable[[Sequence[str]], None] = lambda _: None,
     ) -> None:
-        """Replace the documents of registrations by those of the store, in as many commits as their bytes need, the
-        last of which moves the index to `after`. With `has_new_texts`, others whose duplicate status changes are
+        """Replace the documents of registrations by the documents of the store, in as many commits as their bytes need,
+        the last of which moves the index to `after`. With `has_new_texts`, others whose duplicate status changes are
         queued. A registration that fails is left out, and found by halves: the others are written."""
         finished, stopped = set[str](), list[Exception]()
 
@@ -365,8 +365,8 @@ class IndexProjector:
 
     def _batches(self) -> Iterator[dict[str, int]]:
         """The ids of all registrations (confirmed, then unconfirmed) and of all pointer targets, in batches, each with
-        1 if it counts as a registration: targets do not. The oldest first, as a later one seldom changes what was
-        written of an earlier one."""
+        1 if it counts as a registration: targets do not. The oldest first, as a later registration seldom changes the
+        documents of an earlier one."""
         after: tuple[str, int] | None = None
         while rows := self._store.registrations.by_age(after, BATCH):
             yield dict.fromkeys((id_ for _, _, id_ in rows), 1)

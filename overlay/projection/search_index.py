@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-"""Between two looks whether the files of the index are still there."""
+"""Seconds between two looks whether the files of the index are still there."""
 
 
 class SearchIndex:
@@ -190,7 +190,7 @@ class SearchIndex:
 
     def search(self, query: Query) -> Hits:
         """Run a query; without results for its phrases, by their words. Raises StaleCursorError for a next page by
-        relevance after the index has changed, if the query lacks the marks of what was shown."""
+        relevance after the index has changed, if the query lacks the marks of the listings shown before."""
         engine = self._compiled()
         query, lookup = _looked_up(engine, _resolved(engine, query))
         planned = plan(query.text, engine.terms())

@@ -323,8 +323,8 @@ def compounds(text: str) -> list[str]:
 
 
 def compounds_of_joined(text: str) -> list[str]:
-    """The compounds of ASCII texts that are joined by the characters 0 and 1, with these. Takes two thirds of the time
-    of text by text."""
+    """The compounds of ASCII texts that are joined by the characters 0 and 1, and these characters. Takes two thirds of
+    the time that the texts take one by one."""
     folded = fold(text)
     return (_JOINED_WITH_DOT if _DOTTED.search(folded) else _JOINED).findall(folded)
 

@@ -52,7 +52,8 @@ def not_exact(query: Query) -> tuple[str, ...]:
 
 
 def counts(query: Query, matches: Matches, find: Find) -> tuple[dict[str, Counts], dict[str, int]]:
-    """The facets of a query, and the number of values of each of which all were counted; `matches` is its result."""
+    """The facets of a query, and the number of values of each facet whose values were all counted; `matches` is the
+    query's result."""
     facets, totals = dict[str, Counts](), dict[str, int]()
     for name in query.facets:
         facets[name], total = _facet(query, name, matches, find)

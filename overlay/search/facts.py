@@ -52,8 +52,8 @@ FLAGGED = "flagged"
 
 
 def collapsed(query: Query) -> tuple[str, ...]:
-    """The facts of which the shown listing of each duplicate group has one; empty where duplicates are not hidden: a
-    filter on something that duplicates differ in must find each of them."""
+    """The groups of facts that hide duplicates: the shown listing of each duplicate group has such a fact. Empty where
+    duplicates are not hidden: a filter on a value in which duplicates differ must find each of them."""
     whole = (
         query.as_of is not None
         or query.with_duplicates
@@ -186,7 +186,8 @@ def unwanted(query: Query) -> list[str]:
 
 
 def selection(query: Query) -> Iterator[tuple[str, ...]]:
-    """As `required`: the statuses, and current documents only, or those of the chain of `as_of`."""
+    """The groups of facts, as of `required`, for the statuses, and for current documents only, or those of the chain of
+    `as_of`."""
     yield ("current",) if query.as_of is None else (f"home:{query.height_chain}",)
     if query.statuses:
         yield tuple(f"status:{status}" for status in query.statuses)

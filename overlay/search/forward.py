@@ -156,8 +156,9 @@ class Analysed:
         return set(map(stem, self.surfaces))
 
     def field_terms(self, field: int) -> list[str]:
-        """The terms of a field in order, then those without a position, as the candidates of an engine are selected
-        by them: those of the name once, and only the first of them, of which the others are in the description."""
+        """The terms of a field in order, then its terms without a position: the form in which engines select candidates
+        by them. Terms of the name come once, and only the first `NAME_WORDS` of them; the others are in the
+        description."""
         texts = self.field(field)
         terms = [term for tokens in texts for term in tokens.terms]
         extra = [term for tokens in texts for term in tokens.extra]

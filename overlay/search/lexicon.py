@@ -39,7 +39,7 @@ class Lexicon(dict[str, int]):
         self.compounds = [*ENDS]
         """By number."""
         self.size = 0
-        """As `MOST` limits it."""
+        """The size, in the unit of `MOST`."""
         self._lock = threading.Lock()
         self._words: dict[str, int] = {}
         self._spelt: list[str] = []

@@ -1,4 +1,4 @@
-"""Results of functions by their arguments, of which strangers choose the texts."""
+"""Results of functions by their arguments, whose texts strangers choose."""
 
 from __future__ import annotations
 

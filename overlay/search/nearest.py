@@ -14,7 +14,7 @@ import numpy.typing as npt
 from parsers.jit import compiled, kernel
 
 Vectors = npt.NDArray[np.int8]
-"""Of shape (n, 128), or (128,) for one."""
+"""Vectors in an array of shape (n, 128), or (128,) for one."""
 Numbers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
@@ -99,8 +99,8 @@ def _cosines(vectors: Vectors, inverse: Floats, documents: Numbers, query: npt.N
 
 @kernel()
 def fused(scores: npt.NDArray[np.float64], cosines: npt.NDArray[np.float64], share: float) -> npt.NDArray[np.float64]:
-    """The scores of listings of which meaning has this `share` (`search.meaning`); none is above the greatest of
-    `scores`, or above 1 without any.
+    """The scores of listings, with this `share` of meaning (`search.meaning`); none is above the greatest of `scores`,
+    or above 1 without any.
 
     `scores` are those by words, 0 for none; `cosines` are NaN for listings that are not compared. One that only meaning
     finds is not a result, with a score of 0, where its cosine is the least."""

@@ -104,7 +104,7 @@ class QueryPlan(NamedTuple):
 
     @property
     def content(self) -> tuple[TermGroup, ...]:
-        """The groups of which a result holds one: all but stop words."""
+        """The groups of content words, all but stop words: a result holds at least one of them."""
         return tuple([group for group in self.groups if not group.is_stop])
 
     def share(self, lacks: Collection[str]) -> float:
@@ -148,8 +148,8 @@ def plan(text: str, terms: Terms) -> QueryPlan:
 
 
 def required_terms(text: str) -> list[frozenset[str]]:
-    """For each word of a text the terms of which a listing that holds it has one: its stem, and compounds with its
-    neighbours. Without corrections and completions, which depend on other listings."""
+    """The terms that can stand for each word of a text: its stem, and compounds with its neighbours; a listing that
+    holds the word has one of them. Without corrections and completions, which depend on other listings."""
     from overlay.search.term_dictionary import TermDictionary  # with numpy, which most that read queries do not load
 
     words = _words(text)
@@ -191,8 +191,8 @@ def _stop_words(compounds: Sequence[Compound], listed: Set[str]) -> frozenset[Co
 
 
 class _NearTerm(NamedTuple):
-    """A term that a word can be corrected to, the word of which it is the stem, the edits, and the number of listings
-    that contain the term."""
+    """A term that a word can be corrected to, a word whose stem it is, the edits, and the number of listings that
+    contain the term."""
 
     term: str
     written: str
@@ -244,8 +244,8 @@ class _Planner:
     def _alternatives(
         self, position: int, word: _QueryWord, exact: str, joined: Iterable[str]
     ) -> dict[str, tuple[float, str, int, str]]:
-        """Weight, kind of match, edits and correction of each alternative term of a word, of which `exact` is the
-        stem, and which is perhaps part of the compounds `joined`."""
+        """Weight, kind of match, edits and correction of each alternative term of a word, whose stem is `exact`, and
+        which is perhaps part of the compounds `joined`."""
         weights = {exact: (1.0, "exact", 0, "")}
 
         def add(term: str, weight: float, match: str, edits: int = 0, written: str = "") -> None:
@@ -309,7 +309,7 @@ class _Planner:
         return list(candidates.values())
 
     def _split(self, word: str, rarest: int) -> Iterator[str]:
-        """The parts of a word that is composed of two words, of which more than `rarest` listings contain each."""
+        """The parts of a word that is composed of two words, where more than `rarest` listings contain each of them."""
         if len(word) < _SHORTEST_SPLIT or not is_correctable(word):
             return
         for cut in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):

@@ -57,7 +57,7 @@ class ParsedText(NamedTuple):
 
 
 def read(text: str) -> ParsedText:
-    """Parse what is read of a text; without operators it is returned unchanged. Takes linear time."""
+    """Parse the part of a text that is read; without operators it is returned unchanged. Takes linear time."""
     text, left_out = _cut(text)
     if text.strip() == "*":
         return ParsedText("", left_out=left_out)

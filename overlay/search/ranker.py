@@ -150,7 +150,7 @@ def bloom_of(numbers: Ints) -> np.int64:
 
 @compiled
 def _mark_pairs(member: npt.NDArray[np.uint8], first: np.int64, second: np.int64, held: Bytes) -> None:
-    """Mark the pairs of neighbouring groups of which one term is followed by another."""
+    """Mark the pairs of neighbouring groups in which a term of one is followed by a term of the other."""
     if first != second:
         for group in range(member.shape[1] - 1):
             if member[first, group] and member[second, group + 1]:

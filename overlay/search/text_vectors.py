@@ -38,7 +38,7 @@ _ASCII_WORD = re.compile(r"\w+|[^\w\s\x1c-\x1f]", re.ASCII)  # a quarter faster;
 
 Vector = npt.NDArray[np.int8]
 Vectors = npt.NDArray[np.int8]
-"""Of shape (n, 128)."""
+"""Vectors in an array of shape (n, 128)."""
 
 
 class _PieceTable(NamedTuple):
@@ -72,7 +72,7 @@ def vector(text: str) -> Vector:
 
 
 def vectors(numbers: npt.NDArray[np.uint32], offsets: npt.NDArray[np.int64]) -> Vectors:
-    """The vectors of texts, of which text i has the word pieces `numbers[offsets[i]:offsets[i + 1]]`."""
+    """The vectors of texts; text i has the word pieces `numbers[offsets[i]:offsets[i + 1]]`."""
     table, results = _table(), np.empty((len(offsets) - 1, SIZE), np.int8)
     _sum(table.rows, table.scales, numbers, offsets, results)
     return results

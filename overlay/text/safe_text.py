@@ -54,7 +54,7 @@ def _shown(text: str, escape: Callable[[str], str], instead: Callable[[str], str
 
 
 def _held(letters: str, instead: Callable[[str], str]) -> str:
-    """Some letters with the usual marks on each, and something `instead` of what follows these. Marks with a width of
+    """Some letters with the usual marks on each, and a text `instead` of the marks after these. Marks with a width of
     their own (Mc) do not pile up."""
     held, more, marks = [], "", 0
     for letter in letters:

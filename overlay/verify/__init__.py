@@ -37,8 +37,8 @@ STEPS: Mapping[str, Callable[[VerificationContext], Finding | None]] = {
     "rating": steps.rating,
     "complete": steps.complete,
 }
-"""The steps in order; a step may use the findings of earlier ones. None is the result of what is not a step of this
-verification."""
+"""The steps in order; a step may use the findings of earlier ones. None is the result of a step that this verification
+does not have."""
 
 _OPTIONAL = frozenset(("newest", "domain", "rating"))
 """Steps that may be left unchecked; if they fail, the listing is not verified, as with every step."""

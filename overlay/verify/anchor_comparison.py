@@ -19,7 +19,7 @@ MAX_DIFFERENCES = 8
 
 @dataclass(frozen=True, slots=True)
 class DifferingBlock:
-    """A block of which two overlays admitted something else."""
+    """A block in which two overlays admitted different transactions."""
 
     ours: TopicAnchor
     theirs: TopicAnchor

@@ -40,7 +40,7 @@ class AnchorSource(Protocol):
         ...
 
     def admitted(self, anchor: TopicAnchor) -> Sequence[AdmittedTransaction]:
-        """All transactions that an anchor is over, in block order."""
+        """The transactions that an anchor covers, in block order."""
         ...
 
     def path(self, height: int, txid: bytes) -> bytes:
@@ -48,7 +48,7 @@ class AnchorSource(Protocol):
         ...
 
     def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        """The bytes of those of these transactions that it delivers, at least of one where it has any."""
+        """The delivered bytes of these transactions: not of all, but of one at least where the source has any."""
         ...
 
 

@@ -37,8 +37,8 @@ class _NoRegistrations:
 
 @dataclass(slots=True)
 class Completeness:
-    """The anchors of the overlay that serves a listing (`serving`), and those of `others`. `blocks` are linked to the
-    chain together with those of the listing."""
+    """The anchors of the overlay that serves a listing (`serving`), and the anchors of `others`. `blocks` are linked to
+    the chain with the blocks of the listing."""
 
     serving: AnchorSource
     others: Sequence[AnchorSource]
@@ -164,7 +164,8 @@ def _is_admitted(transaction: Transaction, height: int, network: Network) -> boo
 
 
 def _transactions(txids: Sequence[bytes], sources: Sequence[AnchorSource]) -> Iterator[Transaction]:
-    """These transactions, from the first source that delivers each. Raises NotCheckedError for one that none does."""
+    """These transactions, from the first source that delivers each. Raises NotCheckedError for a transaction that no
+    source delivers."""
     remaining = iter(txids)
     while batch := list(islice(remaining, TXIDS_AT_ONCE)):
         while batch:

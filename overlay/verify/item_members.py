@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Partly:
-    """A member of which only a part is proved: `check` returns False for values that contradict this part."""
+    """A member that is proved in part: `check` returns False for values that contradict this part."""
 
     check: Callable[[Any], bool]
 

@@ -47,7 +47,8 @@ class ReceiptSource(Protocol):
 
 @dataclass(slots=True)
 class RatingCheck:
-    """The published receipts of a listing, and what follows from their documents. `blocks` are those of payments."""
+    """The published receipts of a listing, and the rating that follows from their documents. `blocks` are the blocks of
+    payments."""
 
     answer: ServerAnswer
     source: ReceiptSource
@@ -60,7 +61,7 @@ class RatingCheck:
     _problem: NotProvedError | NotCheckedError | None = None
 
     def read(self) -> None:
-        """Read the receipts and their documents, and compute the rating. `check` raises what is wrong with them."""
+        """Read the receipts and their documents, and compute the rating. `check` raises their faults."""
         try:
             self._read()
             self._sentence = self._compared()
@@ -72,7 +73,7 @@ class RatingCheck:
             self._problem = NotProvedError("the answer about the rating has another form")
 
     def check(self, links: HeaderLinks) -> str:
-        """The sentence of what was computed. Raises NotProvedError, NotCheckedError."""
+        """A sentence about the computed rating. Raises NotProvedError, NotCheckedError."""
         if self._problem is not None:
             raise self._problem
         for block in self.blocks:

@@ -75,7 +75,7 @@ def _is_bound(tx: Transaction, reveal: Reveal, value: Value) -> bool:
 
 
 def _position(tx: Transaction, reveal: Reveal, value: Value) -> int:
-    """The position among all satoshis of the one that an envelope inscribes."""
+    """The position of the satoshi that an envelope inscribes, among all satoshis."""
     if reveal.pointer is not None:
         return reveal.pointer
     position = next(positions([spent.prevout for spent in tx.inputs], [(reveal.input, 0)], value))

@@ -1,4 +1,4 @@
-"""The steps of verifying a listing, one function for every step: it returns what it proves, or raises."""
+"""The steps of verifying a listing, one function for every step: it returns its finding, or raises."""
 
 from __future__ import annotations
 

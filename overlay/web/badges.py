@@ -172,7 +172,8 @@ _NAMING = re.compile(r"(.*: )(\S+?)(, of the same owner)?", re.DOTALL)
 
 
 class WarningText(NamedTuple):
-    """A warning's sentence up to the id of another listing, that id ("" where it names none), and what follows."""
+    """A warning's sentence up to the id of another listing, that id ("" where it names none), and the rest of the
+    sentence."""
 
     text: str
     id: str = ""

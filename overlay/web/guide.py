@@ -37,7 +37,7 @@ PAGES = {
     "compatibility": "where documents and protocols differ from the text of their specifications, and why",
     "reason-codes": "every reason why a transaction or a card is not accepted",
 }
-"""Pages of docs/ by name, each with what it is about."""
+"""Pages of docs/ by name, each with its subject."""
 
 _PACKAGED, _SOURCE = Path(__file__).with_name("guide_pages"), Path(__file__).parents[2] / "docs"
 _ROLES = {"table": "table", "thead": "rowgroup", "tbody": "rowgroup", "tr": "row", "th": "columnheader", "td": "cell"}
@@ -114,7 +114,7 @@ def _prepare(tokens: Iterable[Token]) -> None:
 
 
 def _anchor(heading: Token, content: Token) -> None:
-    """Give a heading its anchor, that of its text on GitHub."""
+    """Give a heading the anchor that its text has on GitHub."""
     heading.attrSet("id", re.sub(r"[^\w -]", "", content.content.lower()).replace(" ", "-"))
 
 

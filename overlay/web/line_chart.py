@@ -23,8 +23,8 @@ _SVG = Markup(
 
 
 class Drawing(NamedTuple):
-    """A line with what is written around it: the values at the top and the bottom ("" where all are `high`), and the
-    times at both ends."""
+    """A line with the labels around it: the values at the top and the bottom ("" where all are `high`), and the times
+    at both ends."""
 
     caption: str
     svg: Markup

@@ -32,7 +32,7 @@ DEGRADED = {
 """The parts that do not work, in words."""
 
 MAX_CHAINS = 6
-"""Chains of which lines are drawn: two of 3 kB at most."""
+"""The number of chains whose lines are drawn: two of 3 kB at most."""
 
 
 async def status(request: web.Request) -> web.Response:
@@ -69,7 +69,7 @@ def tone(state: str, error: str) -> str:
 
 
 def drawings(history: HeightHistory, chain: Mapping[str, Any], now: int, name: str) -> Iterator[Drawing]:
-    """The lines of a chain's height and lag, from the first sample to its state now; of what is known only."""
+    """The lines of a chain's height and lag, from the first sample to its state now; only of values that are known."""
     samples = [*history.samples(chain["name"]), HeightSample(now, chain["height"], chain.get("lag"))]
     heights = [Point(sample.time, sample.height) for sample in samples]
     lags = [Point(sample.time, sample.lag) for sample in samples]

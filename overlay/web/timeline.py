@@ -1,4 +1,4 @@
-"""A registration's revisions as a time-line: what each did, whether it is valid, and what it changed of the card."""
+"""A registration's revisions as a time-line: the effect of each, whether it is valid, and its changes to the card."""
 
 from __future__ import annotations
 
@@ -139,8 +139,8 @@ WORDS = {
 
 
 class Entry(NamedTuple):
-    """A revision: its JSON members, a word for what it did, the owner where that changed, and the differences from
-    the card before; None where there is nothing to compare, or the cards are too large."""
+    """A revision: its JSON members, a word for its effect, the owner where that changed, and the differences from the
+    card before; None where there is nothing to compare, or the cards are too large."""
 
     revision: Mapping[str, Any]
     word: str
