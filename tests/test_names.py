@@ -176,13 +176,13 @@ def nouns() -> frozenset[str]:
 
 
 def is_noun(word: str) -> bool:
-    """Whether the nouns of the program have a word, in singular or plural, or with 's."""
+    """Whether a word, in singular or plural, or with 's, is among `nouns`."""
     bare = word.strip(".,:;()`'").lower().removesuffix("'s")
     return not nouns().isdisjoint((bare, bare.removesuffix("s"), bare.removesuffix("es"), re.sub("ies$", "y", bare)))
 
 
 def is_headless(docstring: str) -> bool:
-    """Whether a docstring has to be read on to see what it is about.
+    """Whether the docstring names its subject too late: a reader would not know what it is about.
 
     A beginning of `_WITHOUT_NOUN` is refused whatever follows. `Whether` needs a noun of the program in the rest of
     its first five words, in its first sentence: adverbs, pronouns and verbs do not help, as only `nouns` count."""
