@@ -49,7 +49,7 @@ def _registration(store: Store, history: list[Revision]) -> Record:
     }
 
 
-def _place(past: Revision) -> Record:
+def _position(past: Revision) -> Record:
     event = past.event
     return {
         "outpoint": str(event.outpoint) if event.outpoint else None,
@@ -66,7 +66,7 @@ def _reason(past: Revision) -> str:
 def _revision(past: Revision) -> Record:
     event = past.event
     return {
-        **_place(past),
+        **_position(past),
         "kind": event.kind.value,
         "cardSha256": event.card.hex() if event.card else None,
         "valid": event.valid,
@@ -90,7 +90,7 @@ def pointers(store: Store, chain: str) -> list[Record]:
         assert pointer is not None
         results.append(
             {
-                **_place(past),
+                **_position(past),
                 "domain": pointer.domain,
                 "hash": pointer.digest.hex() if pointer.digest is not None else None,
                 "form": pointer.form,
@@ -109,7 +109,7 @@ def anchors(store: Store, pointer_id: str) -> list[Revision]:
 
 def rejected(store: Store, chain: str) -> list[Record]:
     """Every near miss with its first reason."""
-    return [{**_place(past), "reason": _reason(past)} for past in loose(store, chain, EventKind.REJECTED)]
+    return [{**_position(past), "reason": _reason(past)} for past in loose(store, chain, EventKind.REJECTED)]
 
 
 def everything(store: Store, chain: str) -> dict[str, list[Record]]:

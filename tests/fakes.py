@@ -153,22 +153,22 @@ class MemoryChain(Chain):
 
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         self._answer()
-        wanted = set(outpoints)
-        self.requests += wanted
+        requested = set(outpoints)
+        self.requests += requested
         created = {}
         for _, raw in self.mined(before).values():
             tx = read_tx(raw, segwit=self.rules.segwit)
             created |= {tx.outpoint(vout): output.satoshis for vout, output in enumerate(tx.outputs)}
-        return {item: created[item] for item in wanted if item in created and item not in self.hidden}
+        return {item: created[item] for item in requested if item in created and item not in self.hidden}
 
     async def ancestors(self, before: BlockRef, visit: AncestorVisitor) -> None:
         self._answer()
         mined, query = self.mined(before), set[bytes]()
-        wanted = visit({})
-        while wanted := wanted - query:
-            query |= wanted
-            self.fetched += wanted
-            wanted = visit({txid: mined[txid][1] for txid in wanted & mined.keys() - self.lost})
+        missing = visit({})
+        while missing := missing - query:
+            query |= missing
+            self.fetched += missing
+            missing = visit({txid: mined[txid][1] for txid in missing & mined.keys() - self.lost})
 
     async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:
         mined = self.mined(before)

@@ -40,9 +40,9 @@ class Https:
             timeout = 30
 
             def do_GET(self) -> None:
-                place = (self.headers["Host"], self.path)
-                server.requests.append(place)
-                body = server.bodies.get(place)
+                location = (self.headers["Host"], self.path)
+                server.requests.append(location)
+                body = server.bodies.get(location)
                 self.send_response(404 if body is None else 200)
                 self.send_header("Content-Length", str(len(body or b"")))
                 self.end_headers()

@@ -93,12 +93,12 @@ class World:
         branches it has left."""
         here = {txid for block in self.kit.branch(self._tip(node)) for txid in block.txids}
         others = {txid: self.kit.raw(tx.outpoint(0)) for txid, tx in self.scribe.mined.items()}
-        wanted = {
+        unmined = {
             txid: raw
             for txid, raw in (node.unconfirmed | others).items()
             if txid not in here and txid not in node.evicted
         }
-        node.unconfirmed = self._fitting(wanted, self.coins(node))
+        node.unconfirmed = self._fitting(unmined, self.coins(node))
 
     def mine(self, node: Node) -> Block:
         """Mine a node's mempool on its tip."""

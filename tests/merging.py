@@ -21,7 +21,7 @@ def climb(digest: bytes, siblings: Sequence[bytes], index: int) -> bytes:
 
 def merged_work(
     header: bytes, *, siblings: Sequence[bytes] = (bytes(32),) * 2, chains: Sequence[bytes] = (), index: int = 0,
-    nonce: int = 0, script: bytes | None = None, bits: int = 0x207FFFFF, parent_version: int = 1, place: int = 0,
+    nonce: int = 0, script: bytes | None = None, bits: int = 0x207FFFFF, parent_version: int = 1, branch_index: int = 0,
 ) -> bytes:  # fmt: skip
     """The proof of merge-mined work that follows a header: the other chain's coinbase, two branches, and its header,
     mined."""
@@ -33,7 +33,7 @@ def merged_work(
     parent = next(raw for n in range(1 << 20) if is_met(scrypt(raw := top + n.to_bytes(4, "little")), bits))
     branches = [
         varint(len(hashes)) + b"".join(hashes) + position.to_bytes(4, "little")
-        for hashes, position in ((siblings, place), (chains, index))
+        for hashes, position in ((siblings, branch_index), (chains, index))
     ]
     return coinbase + bytes(32) + b"".join(branches) + parent
 

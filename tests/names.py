@@ -2,7 +2,7 @@
 
 async with NameServer() as names:
     names.texts["_a2b.agent.example"] = ["id=…"]
-    await TxtRecords([names.place]).ids("agent.example")
+    await TxtRecords([names.address]).ids("agent.example")
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NameServer(asyncio.DatagramProtocol):
         loop = asyncio.get_running_loop()
         self._transport: Any
         self._transport, _ = await loop.create_datagram_endpoint(lambda: self, ("127.0.0.1", 0))
-        self.place: tuple[str, int] = self._transport.get_extra_info("sockname")[:2]
+        self.address: tuple[str, int] = self._transport.get_extra_info("sockname")[:2]
         return self
 
     async def __aexit__(self, *_: object) -> None:

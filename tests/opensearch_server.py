@@ -201,8 +201,8 @@ def index_url(request: pytest.FixtureRequest, name: str, folder: Path) -> str:
 
 def indexes(url: str) -> int:
     """How many versions of an index its server holds."""
-    place = url.removeprefix("opensearch:").partition("?")[0]
-    server, _, name = place.rpartition("/")
+    location = url.removeprefix("opensearch:").partition("?")[0]
+    server, _, name = location.rpartition("/")
     with closing(http.client.HTTPConnection(server.removeprefix("http://"), timeout=30)) as connection:
         connection.request("GET", f"/{name}-*")
         return len(json.loads(connection.getresponse().read()))

@@ -42,15 +42,15 @@ def points(
     **more: Any,
 ) -> Event:
     """A pointer to `id_` that names the hash of `body`, in a transaction `where` (default: named after the id)."""
-    place = where or id_
+    locator = where or id_
     named = sha256(body).digest() if body is not None else None
     anchor: dict[str, Any] = {"domain": id_, "digest": named, "uri": None, "form": "raw32", "kind": Kind.AGENT} | more
     return Event(
         kind=EventKind.POINTED,
         position=position,
         tx_index=position + 1,
-        txid=name(place),
-        outpoint=outpoint_of(place, vout),
+        txid=name(locator),
+        outpoint=outpoint_of(locator, vout),
         pointer=PointerAnchor(id=id_, **anchor),
     )
 

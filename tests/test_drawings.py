@@ -68,7 +68,7 @@ def reduced(graph: set[Arrow]) -> set[Arrow]:
 
 def imports_between_packages(room: str) -> set[Arrow]:
     packages = {path.parent.name for path in (ROOT / room).glob("*/__init__.py")}
-    return {(own, target) for _, own, target in arrows(room) if {own, target} <= packages}
+    return {(origin, target) for _, origin, target in arrows(room) if {origin, target} <= packages}
 
 
 def test_a_graph_is_reduced_to_the_arrows_that_no_longer_way_replaces() -> None:
@@ -80,8 +80,10 @@ def test_a_graph_is_reduced_to_the_arrows_that_no_longer_way_replaces() -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_the_drawing_of_a_room_shows_its_packages_and_imports(room: str) -> None:
     within, _ = rooms()
-    wanted = reduced(imports_between_packages(room))
-    assert within[room] == wanted, "draw: " + "; ".join(f"{own} --> {target}" for own, target in sorted(wanted))
+    expected = reduced(imports_between_packages(room))
+    assert within[room] == expected, "draw: " + "; ".join(
+        f"{origin} --> {target}" for origin, target in sorted(expected)
+    )
     packages = {path.parent.name for path in (ROOT / room).glob("*/__init__.py")}
     assert {name for arrow in within[room] for name in arrow} == packages
 

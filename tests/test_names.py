@@ -249,7 +249,7 @@ def test_names_in_scripts_of_pages_say_what_they_hold(path: Path) -> None:
     assert not {name for names in declared for name in names if name} & NEVER
 
 
-def place(path: Path) -> str:
+def plug_of(path: Path) -> str:
     """The plug that a module belongs to, else nothing."""
     name = name_of(path)
     plug = next((plug for plug in PLUGS if name.startswith(plug)), None)
@@ -258,7 +258,7 @@ def place(path: Path) -> str:
 
 def is_ambiguous(paths: list[Path]) -> bool:
     """Whether a name is given twice, but for once in each of several plugs."""
-    return len(paths) > 1 and (len(set(map(place, paths))) < len(paths) or "" in map(place, paths))
+    return len(paths) > 1 and (len(set(map(plug_of, paths))) < len(paths) or "" in map(plug_of, paths))
 
 
 def test_a_class_name_means_one_thing() -> None:

@@ -69,9 +69,9 @@ def parts_of(room: str) -> dict[Path, str]:
 def arrows(room: str) -> Iterator[tuple[Path, str, str]]:
     """Imports between the parts of a room: the file, the part that it belongs to, and the part that it imports."""
     parts = parts_of(room)
-    for path, own in parts.items():
+    for path, part in parts.items():
         targets = {name.split(".")[1] for name in imports(path) if name.startswith(f"{room}.")}
-        yield from ((path, own, target) for target in targets & set(parts.values()) if target != own)
+        yield from ((path, part, target) for target in targets & set(parts.values()) if target != part)
 
 
 ORDER = {
@@ -89,7 +89,7 @@ ORDER = {
 def test_parts_of_a_room_build_on_each_other_in_one_order(room: str) -> None:
     order = ORDER[room].split()
     assert set(parts_of(room).values()) == {*order, "__init__"}
-    strays = [(path, target) for path, own, target in arrows(room) if order.index(own) < order.index(target)]
+    strays = [(path, target) for path, part, target in arrows(room) if order.index(part) < order.index(target)]
     assert not [f"{name_of(path)} imports {target}" for path, target in strays]
 
 
@@ -190,10 +190,10 @@ def test_tests_use_ever_fewer_private_names_of_the_product() -> None:
 def test_plugs_do_not_import_each_other(folder: str) -> None:
     package = folder.replace("/", ".")
     for path in (ROOT / folder).rglob("*.py"):
-        own = path.relative_to(ROOT / folder).parts[0].removesuffix(".py")
-        others = tuple(f"{package}.{plug}." for plug in PLUG_NAMES[folder] - {own})
+        parent = path.relative_to(ROOT / folder).parts[0].removesuffix(".py")
+        others = tuple(f"{package}.{plug}." for plug in PLUG_NAMES[folder] - {parent})
         met = [name for name in imports(path) if f"{name}.".startswith(others)] if others else []
-        assert not met or own in ASSEMBLERS, f"{name_of(path)} imports {met}"
+        assert not met or parent in ASSEMBLERS, f"{name_of(path)} imports {met}"
 
 
 PLUG_NAMES = {

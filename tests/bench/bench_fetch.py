@@ -74,10 +74,10 @@ async def cards(hosts: list[str], folder: Path) -> None:
         server.say("/robots.txt", late(answer("404 Not Found")))
         table = {(host, 443): ("127.0.0.1", server.port) for host in hosts}
         fetching = CardFetcher(HttpFetcher(SystemResolver(), tls_context(str(folder / "ca.pem")), table))
-        wanted = CardRequest((sha256(CARD).digest(),))
+        request = CardRequest((sha256(CARD).digest(),))
 
         async def checked(host: str) -> None:
-            result = await fetching.fetch_card(host, wanted)
+            result = await fetching.fetch_card(host, request)
             assert result.state is CardState.MET, result.refusal
 
         trusting = ssl.create_default_context(cafile=str(folder / "ca.pem"))

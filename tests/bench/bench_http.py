@@ -105,8 +105,8 @@ def questions(results: list[Document], seed: int = 7) -> Iterator[str]:
         held = _words(document)
 
         def pick(held: dict[str, str] = held) -> str:
-            wanted = math.log(_share(chance) * len(results))
-            return held[min(held, key=lambda term: abs(math.log(holding[term]) - wanted))]
+            threshold = math.log(_share(chance) * len(results))
+            return held[min(held, key=lambda term: abs(math.log(holding[term]) - threshold))]
 
         if dice >= 0.85 or not held:
             currency, price = chance.choice(("USD", "BSV", "EUR")), chance.choice(("1", "10", "0.5"))

@@ -45,10 +45,10 @@ class Command(Running):
     """A command of the program on the data of this run, in a folder of its own for what it prints."""
 
     def __init__(self, folder: Path, *arguments: str, data: str = "data") -> None:
-        own = folder / "-".join(("run", *re.findall(r"\w+", arguments[0])))
-        own.mkdir(exist_ok=True)
+        run_folder = folder / "-".join(("run", *re.findall(r"\w+", arguments[0])))
+        run_folder.mkdir(exist_ok=True)
         super().__init__(
-            *arguments, cwd=own, A2B_DATA=str(folder / data), A2B_CHAINS=f"bsv=files:{folder / 'blocks'}",
+            *arguments, cwd=run_folder, A2B_DATA=str(folder / data), A2B_CHAINS=f"bsv=files:{folder / 'blocks'}",
             A2B_PORT="0", A2B_LIMITS="read=999999/1", A2B_LOG="text",
         )  # fmt: skip
 

@@ -130,10 +130,10 @@ def participants(cost: Cost) -> None:
         evidence, payers = honest(users, rated, tasks, success, Random(1))
         name = f"honest: {tasks} tasks, {users} paying users, {rated} of them rated, {success:.0%} completed"
         line(name, 0, evidence.stars(payers), 0)
-    own = Evidence()
+    alone = Evidence()
     for _ in range(10_000):
-        own.add("worker")
-    line("self-dealer: 10,000 receipts that its own key counter-signed", 0, own.stars(), 0)
+        alone.add("worker")
+    line("self-dealer: 10,000 receipts that its own key counter-signed", 0, alone.stars(), 0)
     for keys in (1, 10, 10_000):
         line(f"sybil ring: {keys:,} keys counter-sign, none pays", 0, sybil_ring(keys, paid=False).stars(), 0)
     for keys, repeats in ((1, 1_000), (4, 2), (8, 2), (1_000, 2)):

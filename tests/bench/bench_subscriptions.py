@@ -67,12 +67,12 @@ def queue(folder: Path, met: dict[str, list[str]]) -> None:
     """Queue one delivery for each saved search that has matches."""
     store = Store(connect(f"sqlite:///{folder}/a2b.db"))
     subscriptions = StoredWebhooks(store.engine)
-    wanted = Counter(id_ for ids in met.values() for id_ in ids)
+    counts = Counter(id_ for ids in met.values() for id_ in ids)
     row = {"url": "https://a.example", "search": "q=x", "base": "", "created_at": 0, "since_seq": 0, "sequence": 0}
     row |= {"reason": "", "secret_sha256": sha256(b"").digest()}
     with store.engine.begin() as connection:
         connection.execute(insert(table), [row | {"id": id_, "client": id_} for id_ in map(str, range(SEARCHES))])
-    reports: dict[str, list[ListingReport]] = {id_: [] for id_ in wanted}
+    reports: dict[str, list[ListingReport]] = {id_: [] for id_ in counts}
     for listing, ids in met.items():
         for id_ in ids:
             if len(reports[id_]) < 50:

@@ -251,8 +251,8 @@ def measure(folder: Path, kit: ChainKit, blocks: Path) -> None:
 def idle(process: subprocess.Popen[str], when: str) -> None:
     """Print what a process takes once it has nothing more to do."""
     time.sleep(8)
-    total, own = resident(process.pid)
-    print(f"resident, {when:<13}  {total:8.0f} MB  {own:8.0f} MB without mapped files")
+    total, private = resident(process.pid)
+    print(f"resident, {when:<13}  {total:8.0f} MB  {private:8.0f} MB without mapped files")
 
 
 if __name__ == "__main__":

@@ -102,8 +102,8 @@ def figures(search: Search, need: Need) -> Figures:
     results = search(need.text)
     milliseconds = 1000 * (time.perf_counter() - began)
     right = [id_ in need.gold for id_ in results]
-    gain = sum(1 / log2(place + 2) for place, is_right in enumerate(right) if is_right)
-    ideal = sum(1 / log2(place + 2) for place in range(min(len(need.gold), DEPTH)))
+    gain = sum(1 / log2(index + 2) for index, is_right in enumerate(right) if is_right)
+    ideal = sum(1 / log2(index + 2) for index in range(min(len(need.gold), DEPTH)))
     recall = [sum(right[:stop]) / len(need.gold) for stop in (1, 5, 10)]
     return Figures(*recall, 1 / (right.index(True) + 1) if any(right) else 0.0, gain / ideal, milliseconds)
 
@@ -130,8 +130,8 @@ def main() -> None:
     print(f"{'':<28}{'R@1':>10}{'R@5':>10}{'R@10':>10}{'MRR@10':>10}{'nDCG@10':>10}{'p50 ms':>10}")
     for folder in args.folders:
         tools, needs = read(folder)
-        with tempfile.TemporaryDirectory() as place:
-            search = indexed(tools, Path(place), args.engine, meaning=args.meaning == "on")
+        with tempfile.TemporaryDirectory() as workspace:
+            search = indexed(tools, Path(workspace), args.engine, meaning=args.meaning == "on")
             print(
                 row(
                     f"{folder.name}: plain BM25",

@@ -51,14 +51,14 @@ class Checkout(NamedTuple):
 
     def serving(self, data: Path, port: int) -> Server:
         """Its `a2b serve` over a copy of `data`, made at the first time."""
-        own = data / self.name
-        if not own.exists():
-            own.mkdir()
+        data_folder = data / self.name
+        if not data_folder.exists():
+            data_folder.mkdir()
             for file in data.glob("a2b.db*"):
-                shutil.copyfile(file, own / file.name)
-        environment = {"A2B_DATA": str(own), "A2B_LIMITS": "read=999999/1", "PYTHONPATH": str(self.root)}
+                shutil.copyfile(file, data_folder / file.name)
+        environment = {"A2B_DATA": str(data_folder), "A2B_LIMITS": "read=999999/1", "PYTHONPATH": str(self.root)}
         if self.search:
-            environment["A2B_SEARCH"] = f"{self.search}:{own}/{self.search}"
+            environment["A2B_SEARCH"] = f"{self.search}:{data_folder}/{self.search}"
         python = self.root / ".venv" / "bin" / "python"
         command = [str(python if python.exists() else sys.executable), "-m", "overlay", "serve", "--port", str(port)]
         return Server(command, port, "/readyz", folder=self.root, **environment)
@@ -193,8 +193,8 @@ def table(rounds: Sequence[dict[str, Cost]]) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """Measure this checkout, after the one that it is compared with."""
-    own = Checkout("after" if args.against else "this", ROOT, args.engine[0] if args.engine else "")
-    checkouts = [Checkout("before", args.against.resolve()), own] if args.against else [own]
+    checkout = Checkout("after" if args.against else "this", ROOT, args.engine[0] if args.engine else "")
+    checkouts = [Checkout("before", args.against.resolve()), checkout] if args.against else [checkout]
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.data or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

@@ -61,14 +61,14 @@ def check(engine: SearchIndex, chain: MemoryChain) -> None:
     """Hold the answers for every height of the best chain against a reader that stopped there."""
     raws = [chain.raw(ref) for ref in chain.best]
     for height in range(len(raws)):
-        wanted = stood(read_chain(raws[: height + 1]).registrations)
+        expected = stood(read_chain(raws[: height + 1]).registrations)
         hits = ask(engine, height)
-        assert shown(hits) == wanted, f"as of {height} of {len(raws) - 1}"
+        assert shown(hits) == expected, f"as of {height} of {len(raws) - 1}"
         assert hits.total == len(hits.hits)
         counted = Counter(json.loads(bytes(hit.item))["status"] for hit in hits.hits)
         assert dict((hits.facets or {})["status"]) == counted
         live = ask(engine, height, statuses=("live", "pending"))
-        assert set(shown(live)) == {id_ for id_, answer in wanted.items() if answer[0] == "live"}
+        assert set(shown(live)) == {id_ for id_, answer in expected.items() if answer[0] == "live"}
     assert shown(ask(engine, None)) == shown(ask(engine, len(raws) + 5)), "the newest height is the registry as it is"
 
 

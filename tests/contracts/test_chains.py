@@ -187,9 +187,9 @@ async def test_values_of_earlier_outputs_are_returned_and_none_is_invented(
     plug: Plug, chain: Chain, kit: ChainKit
 ) -> None:
     tip = await reached(chain, kit.tip)
-    wanted = [kit.funds(0), kit.funds(7)]
-    values = await chain.values([*wanted, NOWHERE, Outpoint(wanted[0].txid, 60_000)], tip)
-    expected = {outpoint: kit.satoshis(outpoint) for outpoint in wanted}
+    outpoints = [kit.funds(0), kit.funds(7)]
+    values = await chain.values([*outpoints, NOWHERE, Outpoint(outpoints[0].txid, 60_000)], tip)
+    expected = {outpoint: kit.satoshis(outpoint) for outpoint in outpoints}
     assert values == expected if plug.values else values.items() <= expected.items()
     assert await chain.values([], tip) == {}
 
@@ -219,8 +219,8 @@ async def test_heights_of_transactions_in_blocks_are_returned(plug: Plug, chain:
     tip = await reached(chain, kit.tip)
     coming = kit.pay()
     plug.announce(coming.txid, kit.raw(coming))
-    wanted = {kit["4"].txids[1]: 4, kit["1"].txids[0]: 1}
-    assert await chain.heights([*wanted, NOWHERE.txid, coming.txid], tip) == (wanted if plug.strangers else {})
+    heights = {kit["4"].txids[1]: 4, kit["1"].txids[0]: 1}
+    assert await chain.heights([*heights, NOWHERE.txid, coming.txid], tip) == (heights if plug.strangers else {})
     assert await chain.heights([], tip) == {}
 
 

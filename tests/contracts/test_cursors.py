@@ -103,11 +103,11 @@ def test_a_page_at_any_position_is_that_part_of_the_order(
     query = Query(text="alpha beta", sort=sort, descending=descending, price_currency=currency, rates=rates, limit=300)
     whole = engine.search(query).hits
     assert len(whole) > 150
-    for place in (0, 1, 63, 64, 65, 66, 100, 137, len(whole) - 3):
-        expected = [hit.id for hit in whole[place : place + 7]]
-        assert [hit.id for hit in engine.search(query._replace(offset=place, limit=7)).hits] == expected
-        if place and sort != "relevance":
-            following = query._replace(after=whole[place - 1].sort_key, limit=7)
+    for position in (0, 1, 63, 64, 65, 66, 100, 137, len(whole) - 3):
+        expected = [hit.id for hit in whole[position : position + 7]]
+        assert [hit.id for hit in engine.search(query._replace(offset=position, limit=7)).hits] == expected
+        if position and sort != "relevance":
+            following = query._replace(after=whole[position - 1].sort_key, limit=7)
             assert [hit.id for hit in engine.search(following).hits] == expected
 
 

@@ -49,7 +49,7 @@ TEXTS = {
 }
 
 
-def place(engine: SearchIndex) -> None:
+def fill(engine: SearchIndex) -> None:
     put(engine, *(listing(id_, **{"name": "One", **more}) for id_, more in TEXTS.items()))
 
 
@@ -131,7 +131,7 @@ def place(engine: SearchIndex) -> None:
     ],
 )
 def test_a_listing_is_found_by_what_it_says(filled: Filled, text: str, meant: str) -> None:
-    assert matching_ids(filled(place), text) == {meant}
+    assert matching_ids(filled(fill), text) == {meant}
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_listing_is_found_by_what_it_says(filled: Filled, text: str, meant: st
     ],
 )
 def test_nothing_is_found_by_what_no_listing_says(filled: Filled, text: str) -> None:
-    assert matching_ids(filled(place), text) == set()
+    assert matching_ids(filled(fill), text) == set()
 
 
 def animals(engine: SearchIndex) -> None:

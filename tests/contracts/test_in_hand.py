@@ -26,7 +26,7 @@ def agent(id_: str, *facts: str, **more: Any) -> Document:
     return listing(id_, more_facts=(id_fact(id_), *facts), **more)
 
 
-def place(engine: SearchIndex) -> None:
+def fill(engine: SearchIndex) -> None:
     inscribed = outpoint_fact(ORIGIN), outpoint_fact(NOW), transaction_fact(ORIGIN.txid), transaction_fact(NOW.txid)
     put(
         engine,
@@ -69,7 +69,7 @@ def ids_for(engine: SearchIndex, text: str, **parameters: str) -> list[str]:
     ],
 )
 def test_what_names_a_listing_finds_it_alone(filled: Filled, text: str, by: str) -> None:
-    engine = filled(place)
+    engine = filled(fill)
     for parameters in ({}, {"sort": "updated"}, {"sort": "-relevance"}):
         hits, note = ask_in(engine, text, **parameters)
         assert ([hit.id for hit in hits.hits], hits.total, hits.matched) == ([str(ORIGIN)], 1, 1)
@@ -79,14 +79,14 @@ def test_what_names_a_listing_finds_it_alone(filled: Filled, text: str, by: str)
 
 @pytest.mark.parametrize("text", ["desk.example", "DESK.example:443", "https://desk.example/any/path?x=1#y"])
 def test_a_host_leads_to_what_its_domain_verifies_then_to_the_oldest(filled: Filled, text: str) -> None:
-    hits, note = ask_in(filled(place), text, facets="type")
+    hits, note = ask_in(filled(fill), text, facets="type")
     assert [hit.id for hit in hits.hits] == ["3", str(ORIGIN)]
     assert "matched by host;" in note
     assert (hits.total, hits.facets) == (2, {"type": (("agent", 2),)})
 
 
 def test_what_is_looked_up_is_read_page_by_page(engine: SearchIndex) -> None:
-    place(engine)
+    fill(engine)
     many = [
         agent(f"{number}m", domain="desk.example", verified=number % 3 == 0, height=200 + number) for number in range(9)
     ]
@@ -120,13 +120,13 @@ def test_what_is_looked_up_is_read_page_by_page(engine: SearchIndex) -> None:
     ],
 )
 def test_a_package_finds_the_tools_that_install_it(filled: Filled, text: str) -> None:
-    hits, note = ask_in(filled(place), text)
+    hits, note = ask_in(filled(fill), text)
     assert [hit.id for hit in hits.hits] == ["5"]
     assert "matched by package;" in note
 
 
 def test_a_package_whose_name_is_words_leads_the_results_of_the_words(engine: SearchIndex) -> None:
-    place(engine)
+    fill(engine)
     by_words = ask_in(engine, "sky mcp")[0]
     assert by_words.hits[0].id == "7"
     for text in ("sky-mcp", "sky_mcp"):
@@ -143,7 +143,7 @@ def test_a_package_whose_name_is_words_leads_the_results_of_the_words(engine: Se
 
 
 def test_what_names_nothing_is_searched_for_by_its_words(engine: SearchIndex) -> None:
-    place(engine)
+    fill(engine)
     for text in ("node.js", "text-to-speech", '"desk.example"', "desk example", f'"{TXID}"', "tag:sky.example", "a/b"):
         assert ask_in(engine, text)[1] == ""
     assert ids_for(engine, "node.js")[0] == "8"

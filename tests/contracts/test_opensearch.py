@@ -346,14 +346,14 @@ def test_a_server_that_is_away_is_named_without_its_password(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    "place",
+    "location",
     ["", "host/x", "ftp://host/x", "http://host/", "http://host/Upper", "http://host/a/b", "http://host/x?shards=0",
      "http://host/x?lease=nan", "http://host/x?lease=0", "http://host/x?shards=many", "http://host/x?other=1",
      "http://host:port/x", "http:///x", "https://h/x?ca=/none"],
 )  # fmt: skip
-def test_urls_that_name_no_index_are_refused(place: str) -> None:
+def test_urls_that_name_no_index_are_refused(location: str) -> None:
     with pytest.raises(UnknownEngineError, match="names no index"):
-        SearchIndex(f"opensearch:{place}")
+        SearchIndex(f"opensearch:{location}")
 
 
 def test_passwords_in_urls_are_masked() -> None:

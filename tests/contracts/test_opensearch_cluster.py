@@ -78,8 +78,8 @@ def manager(nodes: list[Node]) -> Node:
     """The node that the others have elected."""
     with urlopen(f"http://{nodes[0].address}/_cluster/state/cluster_manager_node,nodes", timeout=30) as answer:
         state = json.loads(answer.read())
-    place = state["nodes"][state["cluster_manager_node"]]["transport_address"]
-    return next(node for node in nodes if place.endswith(f":{node.transport}"))
+    address = state["nodes"][state["cluster_manager_node"]]["transport_address"]
+    return next(node for node in nodes if address.endswith(f":{node.transport}"))
 
 
 def carry(writer: SearchIndex, last: int) -> None:

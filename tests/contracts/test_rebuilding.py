@@ -50,10 +50,10 @@ def other(index: SearchIndex, engine_url: str) -> Iterator[SearchIndex]:
 
 def generations(url: str) -> int:
     """How many indexes there are, those that do not answer among them."""
-    scheme, _, place = url.partition(":")
+    scheme, _, location = url.partition(":")
     if scheme == "opensearch":
         return indexes(url)
-    return sum(path.is_dir() for path in Path(place).glob(f"{scheme}-*"))
+    return sum(path.is_dir() for path in Path(location).glob(f"{scheme}-*"))
 
 
 def test_the_old_index_answers_until_the_new_one_does(index: SearchIndex, other: SearchIndex, engine_url: str) -> None:

@@ -20,7 +20,7 @@ def ids_in(engine: SearchIndex, text: str, **parameters: str) -> list[str]:
     return [hit.id for hit in ask_in(engine, text, **parameters).hits]
 
 
-def place(engine: SearchIndex) -> None:
+def fill(engine: SearchIndex) -> None:
     put(
         engine,
         listing("1", "Satellite Desk", description="a calendar for the launch of satellites"),
@@ -36,7 +36,7 @@ def place(engine: SearchIndex) -> None:
 
 @pytest.mark.parametrize("sort", SORTS)
 def test_a_stop_word_alone_finds_nothing_beside_other_words(engine: SearchIndex, sort: str) -> None:
-    place(engine)
+    fill(engine)
     assert ids_in(engine, "launch a rocket", sort=sort) == ["1"]
     assert ids_in(engine, "a rocket", sort=sort) == []
     assert ids_in(engine, "I am looking for something like a rocket or the way to it", sort=sort) == []
@@ -44,14 +44,14 @@ def test_a_stop_word_alone_finds_nothing_beside_other_words(engine: SearchIndex,
 
 
 def test_names_of_stop_words_are_found(engine: SearchIndex) -> None:
-    place(engine)
+    fill(engine)
     assert ids_in(engine, "The Graph")[0] == "3"
     assert ids_in(engine, "graph the")[0] == "3"
     assert ids_in(engine, "I am")[0] == "5"
 
 
 def test_a_sentence_finds_what_it_describes(engine: SearchIndex) -> None:
-    place(engine)
+    fill(engine)
     hits = ask_in(engine, 'I\'m looking for something that turns a "meeting recording" into minutes, please')
     assert hits.hits[0].id == "6"
     assert (hits.matched, hits.hits[0].lacks) == (1, ())
@@ -59,7 +59,7 @@ def test_a_sentence_finds_what_it_describes(engine: SearchIndex) -> None:
 
 @pytest.mark.parametrize("sort", SORTS)
 def test_what_a_listing_lacks_is_named(engine: SearchIndex, sort: str) -> None:
-    place(engine)
+    fill(engine)
     hits = ask_in(engine, "contract desk for the audit", sort=sort)
     assert {hit.id: hit.lacks for hit in hits.hits} == {
         "7": ("desk",), "1": ("contract", "audit"), "2": ("contract", "audit"),
@@ -72,7 +72,7 @@ def test_what_a_listing_lacks_is_named(engine: SearchIndex, sort: str) -> None:
 
 @pytest.mark.parametrize("sort", SORTS)
 def test_a_word_that_a_listing_contains_is_not_corrected(engine: SearchIndex, sort: str) -> None:
-    place(engine)
+    fill(engine)
     assert ids_in(engine, "audit", sort=sort) == ["7"]
     hits = ask_in(engine, "audti", sort=sort)
     assert [hit.id for hit in hits.hits] == ["7"]

@@ -51,16 +51,16 @@ clients = Table("clients", MetaData(), Column("client", String))
 @example(IPv6Address("2001:db8::1"), [IPv6Address("2001:db8:0:1::1"), IPv6Address("2001:db8:0:10::"), IPv6Address(0)])
 def test_the_database_finds_the_clients_of_a_network(asking: IPv6Address, others: list[IPv6Address]) -> None:
     """Against the arithmetic of addresses."""
-    own, site = networks_of(client_of(str(asking)))
+    client_network, site = networks_of(client_of(str(asking)))
     engine = create_engine("sqlite://")
     with engine.begin() as connection:
         clients.create(connection)
         connection.execute(insert(clients), [{"client": client_of(str(other))} for other in others])
-        for network in (own, site):
+        for network in (client_network, site):
             condition = of_network(connection, clients.c.client, network)
             stored = connection.execute(select(clients.c.client).where(condition)).scalars().all()
-            wanted = [client_of(str(other)) for other in others if other in ip_network(network.name)]
-            assert sorted(stored) == sorted(wanted)
+            expected = [client_of(str(other)) for other in others if other in ip_network(network.name)]
+            assert sorted(stored) == sorted(expected)
     engine.dispose()
 
 

@@ -40,9 +40,9 @@ def test_from_a_pointer_in_a_block_to_its_card_in_the_answers(tmp_path: Path, se
     server.bodies["late.example", AGENT] = card("Early", "late.example")
     kit = ChainKit()
     met, wrong = kit.point("good.example", digest(good)), kit.point("bad.example", digest(b"other bytes"))
-    own = kit.inscribe(named)
-    server.bodies["own.example", AGENT] = card("Anything", "own.example", **{"x-a2b-id": str(own)})
-    kit.mine(met, wrong, own, kit.point("late.example"))
+    inscribed = kit.inscribe(named)
+    server.bodies["own.example", AGENT] = card("Anything", "own.example", **{"x-a2b-id": str(inscribed)})
+    kit.mine(met, wrong, inscribed, kit.point("late.example"))
     (tmp_path / "blocks").mkdir()
     [file] = kit.write(tmp_path / "blocks")
     with up(tmp_path, server) as running:
@@ -57,9 +57,9 @@ def test_from_a_pointer_in_a_block_to_its_card_in_the_answers(tmp_path: Path, se
         assert [(anchor["txid"], anchor["met"]) for anchor in answer["anchors"]] == [(str(met)[:64], True)]
         running.until(lambda: "another SHA-256" in running.get("/v1/listings/bad.example").get("detail", ""))
         running.until(lambda: running.get("/v1/listings/late.example").get("integrity") == "unhashed")
-        running.until(lambda: running.get(f"/v1/listings/{own}")["domain"]["verified"])
-        assert running.get(f"/v1/listings/{own}")["domain"]["by"] == "name"
-        shown = {"good.example", str(own)}
+        running.until(lambda: running.get(f"/v1/listings/{inscribed}")["domain"]["verified"])
+        assert running.get(f"/v1/listings/{inscribed}")["domain"]["by"] == "name"
+        shown = {"good.example", str(inscribed)}
         running.until(lambda: {item["id"] for item in running.get("/v1/search?verified=true")["items"]} == shown)
         listed = {*shown, "late.example"}
         running.until(lambda: {item["id"] for item in running.get("/v1/search")["items"]} >= listed)

@@ -261,7 +261,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Node:
     node = Node(tmp_path_factory.mktemp("long"))
     node.kit = ChainKit(funds=REGISTRATIONS)
     for number in range(90):
-        agents = [agent(f"Agent {number} {place}") for place in range(REGISTRATIONS // 90)]
+        agents = [agent(f"Agent {number} {index}") for index in range(REGISTRATIONS // 90)]
         node.kit.mine(*map(node.kit.inscribe, agents), spends_fees=False)
     node.write()
     return node

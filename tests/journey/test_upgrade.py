@@ -87,10 +87,10 @@ class Server(Running):
     """`a2b up` on one of the data folders."""
 
     def __init__(self, folder: Path, data: str) -> None:
-        own = folder / f"run-{data}"
-        own.mkdir()
+        run_folder = folder / f"run-{data}"
+        run_folder.mkdir()
         options = ("--chains", chains(folder), "--data", str(folder / data))
-        super().__init__("up", "--port", "0", *options, cwd=own, A2B_PUBLIC_URL="https://registry.example")
+        super().__init__("up", "--port", "0", *options, cwd=run_folder, A2B_PUBLIC_URL="https://registry.example")
 
     def answer(self, path: str, body: Any = None) -> tuple[int, str | None, Any]:
         """Status, Retry-After and document."""
@@ -173,7 +173,7 @@ def test_every_answer_is_that_of_a_fresh_reading(old: Path) -> None:
         expected = [(path, body, fresh.answer(path, body)) for path, body in questions(fresh)]
         assert {status for _, _, (status, _, _) in expected} == {200, 404}
         assert sum(status == 200 for _, _, (status, _, _) in expected) > 60
-        differing = [path for path, body, wanted in expected if upgraded.answer(path, body) != wanted]
+        differing = [path for path, body, answer in expected if upgraded.answer(path, body) != answer]
         assert differing == []
         for status, retry_after, document in early:
             is_refused = status == 503 and retry_after is not None

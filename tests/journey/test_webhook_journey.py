@@ -36,8 +36,8 @@ async def test_a_kill_loses_no_delivery_and_repeats_only_the_one_under_way(tmp_p
 
         with program(tmp_path, blocks, target) as first:
             await asyncio.to_thread(first.until_ready)
-            wanted = {"url": "https://slow.example/in", "key": KEY, "search": {"q": "lantern"}}
-            answer = await client.post(f"{first.url}/v1/subscriptions", json=wanted)
+            webhook = {"url": "https://slow.example/in", "key": KEY, "search": {"q": "lantern"}}
+            answer = await client.post(f"{first.url}/v1/subscriptions", json=webhook)
             assert answer.status_code == 201, answer.text
             created = answer.json()
             kit.append(file, kit.mine(kit.inscribe(agent("Lantern"))))

@@ -125,29 +125,29 @@ def rows(skills: Iterable[Skill], offers: Iterable[Offer]) -> Iterator[Row]:
             yield Row(skill, None, None, None, None)
 
 
-def row_meets(row: Row, wanted: PriceFilter) -> bool:
+def row_meets(row: Row, filters: PriceFilter) -> bool:
     """Whether one row satisfies every filter."""
-    if wanted.skills and (row.skill is None or row.skill.casefold() not in wanted.skills):
+    if filters.skills and (row.skill is None or row.skill.casefold() not in filters.skills):
         return False
-    if wanted.currencies and row.accepted not in wanted.currencies:
+    if filters.currencies and row.accepted not in filters.currencies:
         return False
-    if wanted.intervals and row.interval not in wanted.intervals:
+    if filters.intervals and row.interval not in filters.intervals:
         return False
-    if wanted.min_price is None and wanted.max_price is None:
+    if filters.min_price is None and filters.max_price is None:
         return True
-    price = row_price(row, wanted)
+    price = row_price(row, filters)
     if price is None:
         return False
-    low = Decimal(0) if wanted.min_price is None else wanted.min_price
-    high = Decimal("1e1000") if wanted.max_price is None else wanted.max_price
+    low = Decimal(0) if filters.min_price is None else filters.min_price
+    high = Decimal("1e1000") if filters.max_price is None else filters.max_price
     return Fraction(low) <= price <= Fraction(high)
 
 
-def row_price(row: Row, wanted: PriceFilter) -> Fraction | None:
+def row_price(row: Row, filters: PriceFilter) -> Fraction | None:
     """The price of a row in the currency of the filter; None where it cannot be converted."""
     if row.amount is None:
         return None
-    if wanted.price_currency is None or row.anchor == wanted.price_currency:
+    if filters.price_currency is None or row.anchor == filters.price_currency:
         return Fraction(row.amount)
-    quoted = [rate for currency, rate in wanted.rates.items() if currency == row.anchor]
+    quoted = [rate for currency, rate in filters.rates.items() if currency == row.anchor]
     return Fraction(row.amount) * Fraction(quoted[0]) if quoted else None

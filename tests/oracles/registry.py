@@ -92,16 +92,16 @@ class Registry:
         for vout, ranges in enumerate(outs):
             self._held[f"{tx.txid}_{vout}"] = ranges
         messages = [say(out.script, self.network) for out in tx.outs]
-        place = {"txid": tx.txid, "height": self.height, "txIndex": index}
+        position = {"txid": tx.txid, "height": self.height, "txIndex": index}
         new = self._first_records(tx, outs, messages)
         for serial in [serial for start, size in pool for serial in self._within(start, size)]:
-            self._follow(serial, tx, outs, messages, place, new)
+            self._follow(serial, tx, outs, messages, position, new)
         for vout, card_kind in new.items():
-            self._register(outs[vout][0][0], vout, card_kind, messages[vout], place)
+            self._register(outs[vout][0][0], vout, card_kind, messages[vout], position)
         held = {vout for vout, ranges in enumerate(outs) if tx.outs[vout].satoshis == 1 and self._is_followed(ranges)}
         for vout in range(len(outs)):
             if vout not in held:
-                self._look_closer(tx, vout, messages, place)
+                self._look_closer(tx, vout, messages, position)
 
     def _share_out(self, tx: Tx) -> tuple[Ranges, list[Ranges]]:
         """All satoshis of the inputs, and those of each output: first in, first out. The rest is the fee."""
@@ -132,9 +132,9 @@ class Registry:
                 results[vout] = kind
         return results
 
-    def _register(self, serial: int, vout: int, kind: str, message: OutputContents, place: Record) -> None:
+    def _register(self, serial: int, vout: int, kind: str, message: OutputContents, position: Record) -> None:
         assert message.envelope is not None
-        outpoint = f"{place['txid']}_{vout}"
+        outpoint = f"{position['txid']}_{vout}"
         record: Record = {
             "id": outpoint,
             "type": kind,
@@ -147,7 +147,7 @@ class Registry:
         self._followed[serial] = record
         self.registrations.append(record)
         self._win(record, outpoint, message.envelope.body)
-        self._revise(record, "inscribed", outpoint, message, place, card=message.envelope.body)
+        self._revise(record, "inscribed", outpoint, message, position, card=message.envelope.body)
 
     def _follow(
         self,
@@ -155,29 +155,29 @@ class Registry:
         tx: Tx,
         outs: list[Ranges],
         messages: list[OutputContents],
-        place: Record,
+        position: Record,
         new: dict[int, str],
     ) -> None:
         """Where a registered satoshi went, and what is said there (laws 3, 4, 5)."""
         created = self._followed[serial]
         where = [vout for vout, ranges in enumerate(outs) if any(a <= serial < a + n for a, n in ranges)]
         if not where:
-            self._burn(serial, None, "to the fee", place)
+            self._burn(serial, None, "to the fee", position)
         elif tx.outs[where[0]].satoshis > 1:
             reason = "into an output of more than one satoshi"
             displaced_by = [vout for vout in new if vout < where[0]]
             if displaced_by:
                 reason = f"into the change: another satoshi took output {displaced_by[0]}"
-            self._burn(serial, f"{tx.txid}_{where[0]}", reason, place)
+            self._burn(serial, f"{tx.txid}_{where[0]}", reason, position)
         else:
             outpoint = f"{tx.txid}_{where[0]}"
             created["outpoint"], created["owner"] = outpoint, messages[where[0]].owner
-            self._hear(created, outpoint, messages[where[0]], place)
+            self._hear(created, outpoint, messages[where[0]], position)
 
-    def _hear(self, record: Record, outpoint: str, message: OutputContents, place: Record) -> None:
+    def _hear(self, record: Record, outpoint: str, message: OutputContents, position: Record) -> None:
         """Apply the content of the output that now holds a registered satoshi (law 4)."""
         if message.envelope is None and not message.map:
-            self._revise(record, "moved", outpoint, message, place)
+            self._revise(record, "moved", outpoint, message, position)
             return
         kind = later_kind(message.map["type"]) if "type" in message.map else record["type"]
         reason = ""
@@ -188,32 +188,32 @@ class Registry:
         elif kind != record["type"]:
             reason = f"{_a(record['type'])} does not become {_a(kind)}"
         if reason:
-            self._revise(record, "foreign_content", outpoint, message, place, reason=reason)
+            self._revise(record, "foreign_content", outpoint, message, position, reason=reason)
         elif message.envelope is None:
             record["map"].update(message.map)
-            self._revise(record, "map_only", outpoint, message, place)
+            self._revise(record, "map_only", outpoint, message, position)
         else:
-            self._judge(record, outpoint, message, place)
+            self._judge(record, outpoint, message, position)
 
-    def _judge(self, record: Record, outpoint: str, message: OutputContents, place: Record) -> None:
+    def _judge(self, record: Record, outpoint: str, message: OutputContents, position: Record) -> None:
         assert message.envelope is not None
         body = message.envelope.body
         wrong = message.envelope.encoded or faults(body, record["type"])
         if wrong:
-            self._revise(record, "invalid", outpoint, message, place, card=body, reason=wrong[0])
+            self._revise(record, "invalid", outpoint, message, position, card=body, reason=wrong[0])
             return
         record["map"].update(message.map)
         self._win(record, outpoint, body)
-        self._revise(record, "reinscribed", outpoint, message, place, card=body)
+        self._revise(record, "reinscribed", outpoint, message, position, card=body)
 
     def _win(self, record: Record, outpoint: str, body: bytes) -> None:
         record["winner"], record["updatedHeight"] = outpoint, self.height
         record["card"], record["cardSha256"] = json.loads(body), sha256(body).hexdigest()
 
-    def _burn(self, serial: int, outpoint: str | None, reason: str, place: Record) -> None:
+    def _burn(self, serial: int, outpoint: str | None, reason: str, position: Record) -> None:
         popped = self._followed.pop(serial)
         popped["status"], popped["outpoint"], popped["owner"] = "burned", None, None
-        self._revise(popped, "burned", outpoint, None, place, reason=reason)
+        self._revise(popped, "burned", outpoint, None, position, reason=reason)
 
     def _revise(
         self,
@@ -221,14 +221,14 @@ class Registry:
         kind: str,
         outpoint: str | None,
         message: OutputContents | None,
-        place: Record,
+        position: Record,
         card: bytes | None = None,
         reason: str = "",
     ) -> None:
         record["lastHeight"] = self.height
         revision = {
             "outpoint": outpoint,
-            **place,
+            **position,
             "kind": kind,
             "cardSha256": None if card is None else sha256(card).hexdigest(),
             "valid": kind not in ("invalid", "foreign_content"),
@@ -239,20 +239,20 @@ class Registry:
         change = {name: revision[name] for name in ("kind", "outpoint", "owner", "cardSha256", "reason")}
         change["registration"] = None if kind == "inscribed" else record["id"]
         change["map"] = message.map if message and message.map else None
-        self.changes.append((place["txid"], {**change, "pointer": None}))
+        self.changes.append((position["txid"], {**change, "pointer": None}))
 
-    def _look_closer(self, tx: Tx, vout: int, messages: list[OutputContents], place: Record) -> None:
+    def _look_closer(self, tx: Tx, vout: int, messages: list[OutputContents], position: Record) -> None:
         """Pointers, and what looks meant for us but is not accepted (laws 7 and 8)."""
         outpoint = f"{tx.txid}_{vout}"
         pointer = messages[vout].pointer
         if pointer:
-            self.pointers.append({"outpoint": outpoint, **place, **pointer})
+            self.pointers.append({"outpoint": outpoint, **position, **pointer})
             change = {"kind": "pointer", "registration": None, "outpoint": outpoint, "owner": None, "map": None}
             self.changes.append((tx.txid, {**change, "cardSha256": None, "reason": "", "pointer": pointer}))
             return
         reasons = near_miss(tx, vout, messages)
         if reasons:
-            self.rejected.append({"outpoint": outpoint, **place, "reason": reasons[0]})
+            self.rejected.append({"outpoint": outpoint, **position, "reason": reasons[0]})
             self.reasons[outpoint] = reasons
 
 

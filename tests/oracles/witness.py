@@ -29,7 +29,7 @@ class WitnessRegistry(Registry):
         pool, outs = self._share_out(tx)
         for vout, ranges in enumerate(outs):
             self._held[f"{tx.txid}_{vout}"] = ranges
-        tape, place = _tape(tx), {"txid": tx.txid, "height": self.height, "txIndex": index}
+        tape, position = _tape(tx), {"txid": tx.txid, "height": self.height, "txIndex": index}
         existing = [serial for start, size in pool for serial in self._within(start, size)]
         faults_of: set[tuple[int, str]] = set()
         updates: dict[int, list[OutputContents]] = {}
@@ -42,7 +42,7 @@ class WitnessRegistry(Registry):
                     continue  # of one fault the first that is meant for the registry counts
                 if revealed.fault and is_named(words.map):
                     faults_of.add((number, revealed.fault))
-                self._miss(revealed, words, unbound, place)
+                self._miss(revealed, words, unbound, position)
                 continue
             serial = _inscribed(revealed, sum(sizes[:number]), pool, outs)
             if serial in existing and not self._is_lost(serial, tx, outs):
@@ -51,24 +51,24 @@ class WitnessRegistry(Registry):
                 new.append((serial, revealed.number, words))
         for serial in existing:
             self._carry_on(
-                serial, tx, outs, updates.get(serial) or [_contents(None, tape)], _contents(None, tape), place
+                serial, tx, outs, updates.get(serial) or [_contents(None, tape)], _contents(None, tape), position
             )
         for serial, number, words in new:
-            self._consider(serial, number, tx, outs, words, place)
+            self._consider(serial, number, tx, outs, words, position)
         for vout, out in enumerate(tx.outs):
             pointer = say(out.script, self.network).pointer
             if pointer:
-                self.pointers.append({"outpoint": f"{tx.txid}_{vout}", **place, **pointer})
+                self.pointers.append({"outpoint": f"{tx.txid}_{vout}", **position, **pointer})
 
     def _is_lost(self, serial: int, tx: Tx, outs: list[Ranges]) -> bool:
         vout = _where(serial, outs)
         return vout is None or _unspendable(tx.outs[vout].script)
 
-    def _miss(self, revealed: Revealed, words: OutputContents, unbound: str, place: Record) -> None:
+    def _miss(self, revealed: Revealed, words: OutputContents, unbound: str, position: Record) -> None:
         """An envelope that inscribes no satoshi is a near miss if it is meant for the registry."""
         is_meant = is_named(words.map) if revealed.fault else _reasons(words, first_kind(words.map)) is not None
         if is_meant:
-            self.rejected.append({"outpoint": None, **place, "reason": revealed.fault or unbound})
+            self.rejected.append({"outpoint": None, **position, "reason": revealed.fault or unbound})
 
     def _carry_on(
         self,
@@ -77,7 +77,7 @@ class WitnessRegistry(Registry):
         outs: list[Ranges],
         messages: list[OutputContents],
         silent: OutputContents,
-        place: Record,
+        position: Record,
     ) -> None:
         """A registered satoshi goes on: burned only in the fee or in an output that cannot be spent."""
         vout = _where(serial, outs)
@@ -85,19 +85,19 @@ class WitnessRegistry(Registry):
         for number, record in enumerate(sharing):
             self._followed[serial] = record
             if vout is None:
-                self._burn(serial, None, "to the fee", place)
+                self._burn(serial, None, "to the fee", position)
             elif _unspendable(tx.outs[vout].script):
-                self._burn(serial, f"{tx.txid}_{vout}", "into an output that cannot be spent", place)
+                self._burn(serial, f"{tx.txid}_{vout}", "into an output that cannot be spent", position)
             else:
                 for message in messages if number == 0 else [silent]:
                     message.owner = say(tx.outs[vout].script, self.network).owner
                     record["outpoint"], record["owner"] = f"{tx.txid}_{vout}", message.owner
-                    self._hear(record, f"{tx.txid}_{vout}", message, place)
+                    self._hear(record, f"{tx.txid}_{vout}", message, position)
         if serial in self._followed:
             self._sharing[serial] = sharing
 
     def _consider(
-        self, serial: int, number: int, tx: Tx, outs: list[Ranges], message: OutputContents, place: Record
+        self, serial: int, number: int, tx: Tx, outs: list[Ranges], message: OutputContents, position: Record
     ) -> None:
         """An envelope on a satoshi that carries no registration: a first record, a near miss, or nothing of ours."""
         vout = _where(serial, outs)
@@ -116,13 +116,13 @@ class WitnessRegistry(Registry):
             else:
                 message.owner = say(tx.outs[vout].script, self.network).owner
                 taken = {registration["id"] for registration in self.registrations}
-                self._register(serial, vout, kind, message, place)
+                self._register(serial, vout, kind, message, position)
                 record = self.registrations[-1]
                 record["id"] += f"#{number}" if record["id"] in taken else ""
                 self._sharing.setdefault(serial, []).append(record)
         if reasons:
             landed = None if vout is None else f"{tx.txid}_{vout}"
-            self.rejected.append({"outpoint": landed, **place, "reason": reasons[0]})
+            self.rejected.append({"outpoint": landed, **position, "reason": reasons[0]})
 
 
 def is_named(message: dict[str, str]) -> bool:
@@ -190,8 +190,8 @@ def _tape(tx: Tx) -> dict[str, str]:
 
 
 def _contents(envelope: Envelope | None, tape: dict[str, str]) -> OutputContents:
-    own = map_fields([], envelope)[0] if envelope else {}
-    return OutputContents(envelope, "", False, False, own or tape, {}, None, None)
+    inner_map = map_fields([], envelope)[0] if envelope else {}
+    return OutputContents(envelope, "", False, False, inner_map or tape, {}, None, None)
 
 
 def _unspendable(script: bytes) -> bool:

@@ -322,8 +322,8 @@ def changed(services: AppServices, **members: Any) -> AppServices:
     """The services with other members, of the process, of publishing and of the site, too."""
     for name in ("process", "publishing", "site"):
         part = getattr(services, name)
-        own = {member: members.pop(member) for member in list(members) if hasattr(part, member)}
-        services = replace(services, **{name: replace(part, **own)})
+        changes = {member: members.pop(member) for member in list(members) if hasattr(part, member)}
+        services = replace(services, **{name: replace(part, **changes)})
     return replace(services, **members)
 
 

@@ -256,12 +256,12 @@ def test_a_kernel_is_cached_where_the_folder_is_set_after_numba_was_imported(tmp
 def test_kernels_are_cached_in_the_data_folder_for_these_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = Settings.load({"data": str(tmp_path)})
-    set_cache_folder(own)
+    options = Settings.load({"data": str(tmp_path)})
+    set_cache_folder(options)
     assert not os.environ["NUMBA_CACHE_DIR"].startswith(str(tmp_path)), "the folder of this test run"
     monkeypatch.delenv("NUMBA_CACHE_DIR")
     for _ in range(2):
-        set_cache_folder(own)
+        set_cache_folder(options)
         assert os.environ["NUMBA_CACHE_DIR"] == str(cache_folder(tmp_path / "numba"))
 
 
@@ -311,9 +311,9 @@ async def test_caches_of_other_versions_are_removed_and_nothing_else(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = folder / "numba"
-    own, older, other = cache_folder(base), base / "0123456789abcdef", base / "block_f00d"
-    for path in (own, older, other):
+    current, older, other = cache_folder(base), base / "0123456789abcdef", base / "block_f00d"
+    for path in (current, older, other):
         path.mkdir(parents=True)
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(own))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(current))
     await compile_in_subprocess(LOOPS)
-    assert {path.name for path in base.iterdir()} == {own.name, other.name}
+    assert {path.name for path in base.iterdir()} == {current.name, other.name}

@@ -120,8 +120,8 @@ class World:
         created.delivers = honest
         return created
 
-    def check(self, server: Server, own: Any, *others: Any) -> VerificationReport:
-        compared = Completeness(own, others)
+    def check(self, server: Server, ours: Any, *others: Any) -> VerificationReport:
+        compared = Completeness(ours, others)
         return verify.verify(server, str(self.listing), expected=REGTEST, completeness=compared)
 
 
@@ -133,13 +133,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def test_two_overlays_that_agree_are_compared_once(world: World) -> None:
-    own, other = world.overlay(name="ours"), world.overlay()
-    report = world.check(world.fresh, own, other)
+    ours, other = world.overlay(name="ours"), world.overlay()
+    report = world.check(world.fresh, ours, other)
     assert report.missing == []
     messages = words(report, "complete", verify.PROVED)
     assert f"theirs admits nothing that ours leaves out, from block 1 to {world.kit.tip.height}" in messages
     assert "of 1 transactions admitted since block" in messages
-    assert (own.requests, other.requests) == (1, 2)  # the second one is read for what was admitted since
+    assert (ours.requests, other.requests) == (1, 2)  # the second one is read for what was admitted since
 
 
 def test_a_hidden_update_is_found_by_the_block_that_leaves_it_out(world: World) -> None:
@@ -208,8 +208,10 @@ class Delivering:
         return self.honest.path(height, self.honest.admitted(anchor)[0].txid)
 
     def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        wanted = set(txids)
-        return {txid: raw for txid, raw in self.raws.items() if txid in wanted} or self.honest.transactions(wanted)
+        requested = set(txids)
+        return {txid: raw for txid, raw in self.raws.items() if txid in requested} or self.honest.transactions(
+            requested
+        )
 
 
 def test_beyond_the_differences_that_are_looked_into_nothing_is_claimed(
@@ -222,10 +224,10 @@ def test_beyond_the_differences_that_are_looked_into_nothing_is_claimed(
 
 
 def test_without_the_bytes_nothing_is_judged(world: World) -> None:
-    own, other = world.overlay(world.late, name="ours"), world.overlay()
-    own.delivers = other.delivers = Delivering({}, world.honest)
-    own.delivers.transactions = other.delivers.transactions = lambda _: {}
-    report = world.check(world.fresh, own, other)
+    ours, other = world.overlay(world.late, name="ours"), world.overlay()
+    ours.delivers = other.delivers = Delivering({}, world.honest)
+    ours.delivers.transactions = other.delivers.transactions = lambda _: {}
+    report = world.check(world.fresh, ours, other)
     assert "no overlay delivers transaction" in words(report, "complete", verify.NOT_CHECKED)
 
 
@@ -242,9 +244,9 @@ def test_an_overlay_that_is_behind_the_listing_cannot_say(world: World) -> None:
 
 
 def test_anchors_of_blocks_that_are_not_in_the_chain_count_nothing(world: World) -> None:
-    own, other = world.overlay(name="ours"), world.overlay()
-    own.hashes[-1] = other.hashes[-1] = b"\x07" * 32
-    assert "the header served is of another" in words(world.check(world.fresh, own, other), "complete")
+    ours, other = world.overlay(name="ours"), world.overlay()
+    ours.hashes[-1] = other.hashes[-1] = b"\x07" * 32
+    assert "the header served is of another" in words(world.check(world.fresh, ours, other), "complete")
 
 
 def test_what_an_overlay_says_that_it_lacks_is_passed_on(world: World) -> None:

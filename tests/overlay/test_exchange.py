@@ -95,10 +95,10 @@ def beside(accepted_rates: RateTable, instead: RateTable) -> ExchangeRates:
 
     def read() -> list[Quote]:
         """As from the database: each time other objects."""
-        own, last = replace(accepted_rates), replace(instead)
+        current, last = replace(accepted_rates), replace(instead)
         reasons = {"USD": "contradicted"}
         return [
-            Quote(feed="a", rank=0, since=0, table=own),
+            Quote(feed="a", rank=0, since=0, table=current),
             Quote(feed="a!refused", rank=1, since=0, table=last, reasons=reasons),
         ]
 

@@ -41,9 +41,9 @@ def index(tmp_path: Path) -> Iterator[SearchIndex]:
     """An index with claims beside it, in `index`."""
     with (
         closing(SearchIndex(f"native:{tmp_path}/index")) as opened,
-        closing(DuplicateIndex(f"{tmp_path}/index")) as own,
+        closing(DuplicateIndex(f"{tmp_path}/index")) as duplicates,
     ):
-        commit(opened, own, 1)
+        commit(opened, duplicates, 1)
         yield opened
 
 

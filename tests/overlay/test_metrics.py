@@ -74,12 +74,12 @@ async def test_chains_listings_and_the_index_are_measured(serve: Serve, services
 
     client = await serve(changed(services, status=answer, refused=lambda: {"bsv-regtest": 1}))
     result = await scrape(client)
-    for name, wanted in (
+    for name, expected in (
         ("a2b_chain_height", 125), ("a2b_chain_tip_height", 130), ("a2b_chain_lag_blocks", 5),
         ("a2b_chain_mempool", 12), ("a2b_chain_reorgs_total", 2), ("a2b_chain_refused_blocks_total", 1),
         ("a2b_chain_sources_disagree", 1),
     ):  # fmt: skip
-        assert value(result, name, chain="bsv-regtest") == wanted, name
+        assert value(result, name, chain="bsv-regtest") == expected, name
     assert value(result, "a2b_chain_state", chain="bsv-regtest", state="following") == 1
     assert value(result, "a2b_chain_state", chain="bsv-regtest", state="stopped") == 0
     assert value(result, "a2b_chain_height", chain="old") == 7
@@ -259,8 +259,8 @@ def test_times_fall_into_the_buckets_that_prometheus_means() -> None:
         counters.observe(0, 418, seconds)
     [latency] = counters.latencies()
     bounds = [*BUCKETS, float("inf")]
-    wanted = [sum(low < time <= high for time in times) for low, high in zip([-1.0, *BUCKETS], bounds, strict=True)]
-    assert list(latency.counts) == wanted
+    expected = [sum(low < time <= high for time in times) for low, high in zip([-1.0, *BUCKETS], bounds, strict=True)]
+    assert list(latency.counts) == expected
     assert latency.status == 0, "a status that is not known by name"
 
 

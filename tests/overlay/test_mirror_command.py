@@ -47,9 +47,9 @@ def test_a_mirror_says_what_is_wrong_with_its_command(
     run: Run, data: Path, served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mirror, "BACKOFF", Backoff(0, 0))
-    own = run("mirror", served, "--network", "regtest", "--name", "demo", "--data", data)
-    assert own.code == 2
-    assert "mirror into another one" in own.err
+    mirrored = run("mirror", served, "--network", "regtest", "--name", "demo", "--data", data)
+    assert mirrored.code == 2
+    assert "mirror into another one" in mirrored.err
     other = run("mirror", served, "--data", tmp_path / "other")
     assert other.code == 3
     assert "is about 'bsv:regtest', and not bsv:mainnet" in other.err

@@ -31,8 +31,8 @@ HOUR = 3_600.0
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in (supervision, module):
-        monkeypatch.setattr(place, "BACKOFF", Backoff(0.001, 0.004))
+    for patched in (supervision, module):
+        monkeypatch.setattr(patched, "BACKOFF", Backoff(0.001, 0.004))
 
 
 class Work:

@@ -147,8 +147,8 @@ def test_a_source_of_ones_own_on_another_chain_is_named_as_such(server: Server) 
     # one that has the block, and is another network's
     other = [mined(bytes(32), time=1).hex()]
     assert check(server, trusted=Own(holds=True, headers=other)).missing == ["chain", "lineage"]
-    own = Own(holds=None, headers=server.headers[:60])
-    assert check(server, trusted=own).missing == []
+    source = Own(holds=None, headers=server.headers[:60])
+    assert check(server, trusted=source).missing == []
 
 
 def test_a_file_of_headers_proves_no_height(server: Server, tmp_path: Path) -> None:

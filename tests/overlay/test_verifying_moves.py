@@ -50,10 +50,10 @@ def invent(server: Server, id_: str, *outputs: TxOutput, **more: Any) -> dict[st
     raw = serialise((TxInput(parsed, b"", 0),), outputs)
     txid = read_tx(raw).hex_id
     hop = {"txid": txid, "rawTx": raw.hex(), **more}
-    place = f"{txid}_0" if outputs[0].satoshis == 1 else None
+    location = f"{txid}_0" if outputs[0].satoshis == 1 else None
     proof["after"] = [*proof["after"], hop]
-    proof["current"] = hop | {"outpoint": place, "beef": proof["beef"]}
-    item["outpoint"] = place
+    proof["current"] = hop | {"outpoint": location, "beef": proof["beef"]}
+    item["outpoint"] = location
     return hop
 
 
@@ -177,10 +177,10 @@ def test_the_value_that_a_parent_decides_by_is_its_own(kit: ChainKit, look: Look
 def test_many_moves_take_one_range_of_headers(kit: ChainKit, look: Look) -> None:
     first = kit.inscribe(agent("Wanderer"))
     kit.mine(first)
-    place = first
+    location = first
     for number in range(40):
-        place = kit.move(place, f"owner {number % 5}")
-        kit.mine(place)
+        location = kit.move(location, f"owner {number % 5}")
+        kit.mine(location)
     server = Server(look(kit, "bsv"), str(first))
     report = check(server, str(first))
     assert report.missing == []

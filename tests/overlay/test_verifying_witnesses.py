@@ -132,13 +132,13 @@ def test_without_the_proof_of_a_witness_the_card_is_not_proved(server: Server, l
     assert "must index the chain again" in words(report, "card")
 
 
-@pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.parametrize("location", ["before", "after"])
 def test_without_the_proof_of_another_witness_the_way_is_not_proved(
-    server: Server, listed: Outpoint, place: str
+    server: Server, listed: Outpoint, location: str
 ) -> None:
-    del server.proofs[str(listed)][place][0]["witness"]
+    del server.proofs[str(listed)][location][0]["witness"]
     report = check(server, listed)
-    assert set(report.missing) == ({"registration", "lineage"} if place == "before" else {"lineage"})
+    assert set(report.missing) == ({"registration", "lineage"} if location == "before" else {"lineage"})
     assert "must index the chain again" in words(report, "lineage")
 
 

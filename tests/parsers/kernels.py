@@ -46,8 +46,8 @@ def sum_pair(pair: tuple[Floats, Floats]) -> float:
 
 
 @kernel()
-def value_at(values: Floats, place: int) -> float:
-    return values[place]
+def value_at(values: Floats, index: int) -> float:
+    return values[index]
 
 
 @kernel()

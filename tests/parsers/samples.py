@@ -20,13 +20,13 @@ def sample_transactions(folder: Path) -> dict[str, Transaction]:
     while raw[position : position + 4] == MAGIC:
         size = int.from_bytes(raw[position + 4 : position + 8], "little")
         block = raw[position + 8 : position + 8 + size]
-        count, place = block[80], 81
+        count, offset = block[80], 81
         assert count < 0xFD
         for _ in range(count):
-            one = tx.read(block, place)
+            one = tx.read(block, offset)
             results[one.hex_id] = one
-            place += one.size
-        assert place == size
+            offset += one.size
+        assert offset == size
         position += 8 + size
     return results
 

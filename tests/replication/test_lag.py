@@ -55,10 +55,10 @@ async def test_a_lagging_replica_does_not_reset_its_readers(pair: Pair, tmp_path
     with Indexing(primary.url("registry"), growing.chain) as indexing:
         await indexing.catch_up()
         caught_up(primary, standby)
-        with reading(pair) as replica, opened(f"native:{tmp_path}/own") as own:
+        with reading(pair) as replica, opened(f"native:{tmp_path}/own") as index:
             assert (replica.lag().seconds, replica.lag().changes) == (0, 0)
-            IndexProjector(replica, own).run()
-            assert shown(own) == growing.names
+            IndexProjector(replica, index).run()
+            assert shown(index) == growing.names
             hold(standby)
             before = growing.names
             growing.mine(3)
@@ -76,11 +76,11 @@ async def test_a_lagging_replica_does_not_reset_its_readers(pair: Pair, tmp_path
                 IndexProjector(indexing.store, ahead).run()
                 assert IndexProjector(replica, ahead).step() == pending_changes(replica, ahead) == 0
                 assert shown(ahead) == growing.names
-            assert IndexProjector(replica, own).step() == 0
-            assert shown(own) == before
+            assert IndexProjector(replica, index).step() == 0
+            assert shown(index) == before
             resume(primary, standby)
-            IndexProjector(replica, own).run()
-            assert shown(own) == growing.names
+            IndexProjector(replica, index).run()
+            assert shown(index) == growing.names
             assert replica.lag().changes == 0
 
 

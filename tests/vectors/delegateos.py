@@ -50,9 +50,9 @@ def described(dct: dict[str, str]) -> dict[str, Any]:
 
 def create(vector: Vector) -> dict[str, Any]:
     """The token with the expected authority, signed again."""
-    wanted = row(vector)
-    authority = wanted["expected"]["decoded"]["authority"]
-    return described(token_issue.create_dct(bytes.fromhex(wanted["input"]["issuer_seed"]), authority))
+    expected = row(vector)
+    authority = expected["expected"]["decoded"]["authority"]
+    return described(token_issue.create_dct(bytes.fromhex(expected["input"]["issuer_seed"]), authority))
 
 
 def attenuate(vector: Vector) -> dict[str, Any]:
@@ -74,11 +74,11 @@ def attenuate_reject(vector: Vector) -> dict[str, Any]:
     times = {"issuedAt": "2026-03-01T00:00:00.000Z", "expiresAt": "2026-03-01T01:00:00.000Z"}
     limits = {"maxChainDepth": 3, "maxBudgetMicrocents": 500_000, "capabilities": capabilities}
     root = token_issue.create_dct(ROOT, {**parties, **times, **limits})
-    wanted = dict(row(vector)["input"])
-    attenuator = wanted.pop("attenuator_seed", None) or wanted.pop("attenuator", None)
+    members = dict(row(vector)["input"])
+    attenuator = members.pop("attenuator_seed", None) or members.pop("attenuator", None)
     seed = bytes.fromhex(attenuator) if attenuator else delegatee
     try:
-        token_issue.attenuate_dct(root, seed, {**parties, "delegatee": principal_of(ROOT), **wanted})
+        token_issue.attenuate_dct(root, seed, {**parties, "delegatee": principal_of(ROOT), **members})
     except DocumentError as error:
         return {"error": error.detail}
     return {"error": None}
@@ -87,7 +87,7 @@ def attenuate_reject(vector: Vector) -> dict[str, Any]:
 def verify(vector: Vector) -> dict[str, Any]:
     supplied = row(vector)["input"]
     context = supplied["ctx"]
-    wanted = tokens.TokenContext(
+    token_context = tokens.TokenContext(
         roots=frozenset((context["rootPublicKey"],)),
         now=instant(context["now"]) or 0,
         operation=context["operation"],
@@ -98,7 +98,7 @@ def verify(vector: Vector) -> dict[str, Any]:
         revoked=frozenset(context.get("revocationIds") or ()),
     )
     try:
-        return {"ok": True, "value": tokens.authorize(supplied["dct"], wanted)}
+        return {"ok": True, "value": tokens.authorize(supplied["dct"], token_context)}
     except tokens.TokenDeniedError as error:
         detail = error.detail.partition(": ")[0] if error.code == "malformed_token" else error.detail
         return {"ok": False, "error": {"type": error.code, "detail": detail, **error.members}}
@@ -135,16 +135,16 @@ def signed(document: dict[str, Any], check: Callable[[Any, frozenset[str] | None
 
 
 def contract(vector: Vector) -> dict[str, Any]:
-    wanted = row(vector)
-    document = wanted["expected"]["contract"]
+    expected = row(vector)
+    document = expected["expected"]["contract"]
     body = {name: member for name, member in document.items() if name != "signature"}
     again = {**body, "signature": sign_object(SEEDS[document["issuer"]], body)}
-    return {"contract": again, **signed(document, contracts.check_contract, wanted["input"]["issuer"])}
+    return {"contract": again, **signed(document, contracts.check_contract, expected["input"]["issuer"])}
 
 
 def attestation(vector: Vector) -> dict[str, Any]:
-    wanted = row(vector)
-    document = wanted["expected"]["attestation"]
+    expected = row(vector)
+    document = expected["expected"]["attestation"]
     body = {name: member for name, member in document.items() if name != "signature"}
     again = {**body, "signature": sign_object(SEEDS[document["principal"]], body)}
 
@@ -153,7 +153,7 @@ def attestation(vector: Vector) -> dict[str, Any]:
         if verdict.error:
             raise DocumentError(verdict.error, verdict.detail)
 
-    return {"attestation": again, **signed(document, check, wanted["input"]["signer"])}
+    return {"attestation": again, **signed(document, check, expected["input"]["signer"])}
 
 
 def verify_output(vector: Vector) -> dict[str, Any]:

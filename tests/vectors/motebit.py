@@ -66,8 +66,12 @@ def is_current(node: ReceiptNode) -> bool:
 
 def chain(node: ReceiptNode) -> dict[str, Any]:
     source = {"keySource": node.key_source} if node.key_source else {"error": "unknown motebit_id"}
-    own = {"task_id": node.receipt["task_id"], "motebit_id": node.receipt["motebit_id"], "verified": is_current(node)}
-    return {**own, **source, "delegations": [chain(child) for child in node.children]}
+    members = {
+        "task_id": node.receipt["task_id"],
+        "motebit_id": node.receipt["motebit_id"],
+        "verified": is_current(node),
+    }
+    return {**members, **source, "delegations": [chain(child) for child in node.children]}
 
 
 def embedded_verdict(nodes: list[ReceiptNode], *, is_strict: bool) -> dict[str, Any]:

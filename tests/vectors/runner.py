@@ -100,11 +100,11 @@ def run(paths: list[Path], kinds: Kinds, show: Callable[[str], None] = print) ->
     last `N of M agree`. The exit code: 0 when all of at least one agree, else 1."""
     agreed = total = 0
     for path in paths:
-        for place, reason in _results(path, kinds):
+        for name, reason in _results(path, kinds):
             total += 1
             agreed += reason is None
             if reason is not None:
-                show(f"{path}:{place}: {' '.join(reason.split())}")
+                show(f"{path}:{name}: {' '.join(reason.split())}")
     show(f"{agreed} of {total} agree")
     return 0 if total and agreed == total else 1
 

@@ -106,8 +106,8 @@ def rank(results: Sequence[str], target: str) -> int:
 
 def row(title: str, ranks: Sequence[int], milliseconds: Sequence[float]) -> str:
     """A line of the table."""
-    mrr = mean(1 / place if place else 0.0 for place in ranks)
-    first, ten = mean(place == 1 for place in ranks), mean(place > 0 for place in ranks)
+    mrr = mean(1 / rank if rank else 0.0 for rank in ranks)
+    first, ten = mean(rank == 1 for rank in ranks), mean(rank > 0 for rank in ranks)
     return f"{title:<36}{first:>10.3f}{ten:>10.3f}{mrr:>10.3f}{median(milliseconds):>10.2f}"
 
 
@@ -143,13 +143,13 @@ def main() -> None:
         for number, (source, result) in enumerate(lists.items()):
             searches["plain BM25", source] = plain_bm25({entry.id: _text(entry) for entry in result})
             kit, ids = mine(result)
-            place = Path(folder, source)
-            place.mkdir()
-            urls = {name: f"{name}:{place}/{name}" for name in engines}
+            path = Path(folder, source)
+            path.mkdir()
+            urls = {name: f"{name}:{path}/{name}" for name in engines}
             if args.url:
                 base, query = args.url.partition("?")[::2]
                 urls["opensearch"] = f"{base}-{number}?{query}".rstrip("?")
-            created, shown = asyncio.run(through_the_store(kit, place, urls.values(), meaning=args.meaning == "on"))
+            created, shown = asyncio.run(through_the_store(kit, path, urls.values(), meaning=args.meaning == "on"))
             heads |= {ids[hidden]: ids[head] for hidden, head in shown.items()}
             for name, search in zip(urls, created, strict=True):
                 searches[name, source] = partial(_translated, search, ids)

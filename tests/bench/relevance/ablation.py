@@ -81,7 +81,7 @@ def figures(kinds: Kinds, search: Callable[[Question], Sequence[str]]) -> Figure
     results: Figures = {}
     for kind, query in kinds.items():
         positions = [rank(search(question), question.target) for question in query]
-        results[kind] = mean(1 / place if place else 0.0 for place in positions)
+        results[kind] = mean(1 / position if position else 0.0 for position in positions)
     return results
 
 
@@ -120,9 +120,9 @@ def _indexed(folder: Path) -> Callable[[Question], Sequence[str]]:
     searches: dict[str, Callable[[str], list[str]]] = {}
     for source, entry in entries(SHARED).items():
         kit, ids = mine(entry)
-        place = folder / source
-        place.mkdir()
-        (search,), _ = asyncio.run(through_the_store(kit, place, [f"native:{place}/index"]))
+        path = folder / source
+        path.mkdir()
+        (search,), _ = asyncio.run(through_the_store(kit, path, [f"native:{path}/index"]))
         searches[source] = partial(_translated, search, ids)
     return lambda question: searches[question.source](question.text)
 

@@ -200,12 +200,12 @@ class Fit:
             listings.append(self.chance.choice(question.right) if question.right else best[0])
             listings += self.chance.choice(best, self.options["hard"], replace=False).tolist()
         columns = np.unique(listings)
-        place = {listing: number for number, listing in enumerate(columns.tolist())}
+        column_of = {listing: number for number, listing in enumerate(columns.tolist())}
         is_right = np.zeros((len(rows), len(columns)), np.float32)
         for row, number in enumerate(chosen):
             for listing in self.questions[number].right:
-                if listing in place:
-                    is_right[row, place[listing]] = 1
+                if listing in column_of:
+                    is_right[row, column_of[listing]] = 1
         return np.array(rows), columns, is_right
 
     def gradient(self, table: Any, rows: Any, columns: Any, is_right: Any) -> tuple[Any, float]:

@@ -44,8 +44,8 @@ class Registry:
         for tx_index, transaction in enumerate(transactions):
             txid = sha256(f"{self.height}:{tx_index}".encode()).digest()
             for log in transaction:
-                place = (self.height, bytes(32), txid, tx_index, len(logs))
-                logs.append(Log(bytes.fromhex(MAINNET[2:]), log.topics, log.data, *place))
+                position = (self.height, bytes(32), txid, tx_index, len(logs))
+                logs.append(Log(bytes.fromhex(MAINNET[2:]), log.topics, log.data, *position))
         if self.forgets:
             ids = {entry_id("eip155:1", MAINNET, agent) for agent in agent_numbers(logs)}
             self.stood = {id_: RegistryEntry.after(self.newest(id_)) for id_ in ids}

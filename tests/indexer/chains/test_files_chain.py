@@ -229,7 +229,7 @@ async def test_an_obfuscated_folder_is_read_with_its_key(kit: ChainKit, tmp_path
     paths = kit.write(tmp_path, per_file=4)
     for path in paths:
         plain = path.read_bytes()
-        path.write_bytes(bytes(byte ^ key[place % 8] for place, byte in enumerate(plain)) + bytes(999))
+        path.write_bytes(bytes(byte ^ key[index % 8] for index, byte in enumerate(plain)) + bytes(999))
     with pytest.raises(SourceError, match=r"begins with the magic .* xor\.dat"):
         await opened()
     (tmp_path / "xor.dat").write_bytes(key)
@@ -589,8 +589,8 @@ async def test_values_are_found_backwards_as_far_as_allowed(tmp_path: Path, open
     assert await chain.values(requests, replace(position, hash=bytes(32))) == {}
     path = tmp_path / "blk00000.dat"
     raw = bytearray(path.read_bytes())
-    place = raw.index(here.raw)
-    raw[place + 80] = 0xFE
+    offset = raw.index(here.raw)
+    raw[offset + 80] = 0xFE
     raw[raw.index(mint["4"].raw) + 5] ^= 1
     path.write_bytes(raw)
     top = await chain.ref(5)

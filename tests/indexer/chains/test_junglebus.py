@@ -52,10 +52,10 @@ class Followed(Restartable):
         chain = MemoryChain(*self.server.best)
         with Indexing(f"sqlite:///{self.folder}/whole.db", chain) as whole:
             await whole.catch_up()
-            wanted, result = whole.records(), self.indexing.records()
-            for item in (wanted, result):
+            expected, result = whole.records(), self.indexing.records()
+            for item in (expected, result):
                 item.pop("rejected")
-            assert result == wanted
+            assert result == expected
             assert self.indexing.store.blocks.newest("demo") == whole.store.blocks.newest("demo")
         for suffix in ("", "-wal", "-shm", ".lock"):
             (self.folder / f"whole.db{suffix}").unlink(missing_ok=True)

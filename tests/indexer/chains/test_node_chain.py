@@ -221,11 +221,11 @@ async def test_values_are_found_by_txid_and_proved_by_it(kit: ChainKit, opened: 
         chain = await opened(node)
         tip = await chain.tip()
         assert tip is not None
-        wanted = [kit.funds(0), kit.funds(3), loose, Outpoint(loose.txid, 9), Outpoint(b"\7" * 32, 0)]
-        values = await chain.values(wanted, tip)
+        outpoints = [kit.funds(0), kit.funds(3), loose, Outpoint(loose.txid, 9), Outpoint(b"\7" * 32, 0)]
+        values = await chain.values(outpoints, tip)
         assert values == {kit.funds(0): 1_000_000, kit.funds(3): 1_000_000, loose: 777}
         getrawtransaction = node.requests["getrawtransaction"]
-        assert await chain.values(wanted[:3], tip) == values
+        assert await chain.values(outpoints[:3], tip) == values
         assert node.requests["getrawtransaction"] == getrawtransaction, "what was asked for lately is kept"
 
 

@@ -34,7 +34,7 @@ Room = Callable[[int], Awaitable[None]]
 
 
 def cuts(raw: bytes, positions: Sequence[int]) -> list[bytes]:
-    edges = sorted({0, len(raw), *(place % (len(raw) + 1) for place in positions)})
+    edges = sorted({0, len(raw), *(position % (len(raw) + 1) for position in positions)})
     return [raw[start:end] for start, end in pairwise(edges)] or [b""]
 
 

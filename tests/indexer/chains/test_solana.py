@@ -80,8 +80,13 @@ async def test_accounts_that_carry_cards_are_registered_at_the_slot_of_the_first
     state = past.event.state
     assert state is not None
     body = json.dumps(agent("Echo")).encode()
-    place = Outpoint(bytes(named("a")), 0)
-    assert (past.event.txid, past.event.outpoint, state.outpoint, state.winner) == (place.txid, place, place, place)
+    outpoint = Outpoint(bytes(named("a")), 0)
+    assert (past.event.txid, past.event.outpoint, state.outpoint, state.winner) == (
+        outpoint.txid,
+        outpoint,
+        outpoint,
+        outpoint,
+    )
     assert (state.id, state.kind, state.status) == (f"{server.caip2}:{named('a')}", "agent", Status.LIVE)
     assert (state.card, past.event.card) == (hashlib.sha256(body).digest(),) * 2
     assert world.indexing.store.content.cards([state.card])[state.card] == body, (

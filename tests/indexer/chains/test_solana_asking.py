@@ -94,9 +94,9 @@ async def test_accounts_are_asked_for_as_solanas_own_types_ask(server: SolanaSer
     begins = query["params"][1]["filters"][0]["memcmp"]["bytes"]
     assert base58(begins) == b"a2b\0"
     config = RpcProgramAccountsConfig(account, filters=[Memcmp(0, begins)], with_context=True)
-    program, wanted = json.loads(GetProgramAccounts(PROGRAM, config).to_json())["params"]
-    assert wanted["filters"][0]["memcmp"].pop("encoding") == "base58", "which old nodes do not know, and all assume"
-    assert query["params"] == [program, {name: item for name, item in wanted.items() if item is not None}]
+    program, expected = json.loads(GetProgramAccounts(PROGRAM, config).to_json())["params"]
+    assert expected["filters"][0]["memcmp"].pop("encoding") == "base58", "which old nodes do not know, and all assume"
+    assert query["params"] == [program, {name: item for name, item in expected.items() if item is not None}]
 
 
 async def test_looks_are_as_far_apart_as_configured(server: SolanaServer) -> None:

@@ -74,10 +74,10 @@ def test_a_mismatch_names_both_hashes_and_that_of_an_older_pointer(store: Store,
     served = f"{'00' * 32}, and the newest pointer names {digest(ALPHA).hex()}"
     other = {"state": FetchState.MISMATCH, "reason": "fetch-mismatch", "detail": served}
     visits.record_fetch(writer, "a.example", serves(clock.tick(), b"{}", **other))
-    for pointer, own in (("new", ""), ("old", f"; this one names {digest(BETA).hex()}")):
+    for pointer, hint in (("new", ""), ("old", f"; this one names {digest(BETA).hex()}")):
         diagnosis = Diagnoser(store, {}).by_name(name(pointer)[::-1].hex())
         message = next(step["detail"] for step in diagnosis["steps"] if step["step"] == "fetched")
-        assert f"what is served has another SHA-256: {served}{own}; it is fetched again" in message
+        assert f"what is served has another SHA-256: {served}{hint}; it is fetched again" in message
 
 
 def test_a_strangers_pointer_is_diagnosed_with_the_pointer_that_lists_the_card(

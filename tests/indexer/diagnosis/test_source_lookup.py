@@ -53,9 +53,9 @@ class SourceOfTransactions(MemoryChain):
         self.raw_by_txid: dict[bytes, bytes] = {}
 
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        wanted = list(txids)
-        return await super().transactions(wanted) | {
-            txid: self.raw_by_txid[txid] for txid in wanted if txid in self.raw_by_txid
+        requested = list(txids)
+        return await super().transactions(requested) | {
+            txid: self.raw_by_txid[txid] for txid in requested if txid in self.raw_by_txid
         }
 
 
@@ -166,10 +166,10 @@ async def test_a_mined_transaction_that_says_nothing_to_the_registry_is_explaine
 
 async def test_a_source_that_answers_with_something_else_is_not_believed(registry: DiagnosedRegistry) -> None:
     await registry.indexing.catch_up()
-    wanted, other = registry.kit.inscribe(agent("Wanted")), registry.kit.inscribe(agent("Other"))
-    for raw in (registry.kit.raw(other), b"", registry.kit.raw(wanted) + b"\x00"):
-        registry.chain.raw_by_txid[wanted.txid] = raw
-        diagnosis = await registry.diagnose(hex_id(wanted))
+    looked_up, other = registry.kit.inscribe(agent("Wanted")), registry.kit.inscribe(agent("Other"))
+    for raw in (registry.kit.raw(other), b"", registry.kit.raw(looked_up) + b"\x00"):
+        registry.chain.raw_by_txid[looked_up.txid] = raw
+        diagnosis = await registry.diagnose(hex_id(looked_up))
         assert (diagnosis["found"], diagnosis["where"]) == (False, "nowhere")
 
 

@@ -36,7 +36,7 @@ class CheckedRegistry:
     ) -> None:
         self.indexing, self.store, self.clock, self.chain, self.kit = indexing, indexing.store, clock, chain, kit
         fetcher = net.fetcher(self.limits, clock=clock, endpoint_ports=self.endpoint_ports)
-        txt = TxtRecords([dns.place])
+        txt = TxtRecords([dns.address])
         self.loop = FetchLoop(
             self.store, indexing.writer, CardFetcher(fetcher, clock=clock), DomainVerifier(fetcher, txt),
             checks=self.create_checks(fetcher, txt), clock=clock, ticking=clock,

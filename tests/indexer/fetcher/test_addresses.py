@@ -146,9 +146,9 @@ def test_any_text_is_a_target_or_refused(text: str) -> None:
 
 @given(st.text(max_size=60) | st.from_regex(r"\A(//|/|\.\./|\?)?[ -~]{0,30}\Z"))
 def test_a_redirect_to_any_text_is_a_target_or_refused(text: str) -> None:
-    place = target("https://agent.example/a/b?c")
+    parsed = target("https://agent.example/a/b?c")
     try:
-        result = follow(place, text)
+        result = follow(parsed, text)
     except FetchError:
         return
     assert (result.scheme, result.port) == ("https", 443)

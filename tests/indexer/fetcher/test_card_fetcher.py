@@ -371,10 +371,10 @@ async def test_a_hash_after_many_wrong_ones_is_met(server: Hostile, net: Net) ->
         return data == digest(CARD)
 
     server.say(FIRST, ok(CARD))
-    wanted = CardRequest(tuple(digest(b"%d" % number) for number in range(16)), more=more)
-    assert (await CardFetcher(net.fetcher()).fetch_card("agent.example", wanted)).state is CardState.MET
+    request = CardRequest(tuple(digest(b"%d" % number) for number in range(16)), more=more)
+    assert (await CardFetcher(net.fetcher()).fetch_card("agent.example", request)).state is CardState.MET
     server.say(FIRST, ok(OTHER))
-    assert (await CardFetcher(net.fetcher()).fetch_card("agent.example", wanted)).state is CardState.MISMATCH
+    assert (await CardFetcher(net.fetcher()).fetch_card("agent.example", request)).state is CardState.MISMATCH
 
 
 # -- IPFS

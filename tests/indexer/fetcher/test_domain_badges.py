@@ -65,7 +65,7 @@ def test_any_bytes_name_something_or_nothing(body: bytes) -> None:
 
 @pytest.fixture
 def badger(net: Net, names: NameServer) -> DomainVerifier:
-    return DomainVerifier(net.fetcher(), TxtRecords([names.place]))
+    return DomainVerifier(net.fetcher(), TxtRecords([names.address]))
 
 
 async def test_a_host_confirms_by_both_of_its_cards_and_its_records(
@@ -118,7 +118,7 @@ async def test_what_no_budget_allows_was_not_asked(badger: DomainVerifier) -> No
 @pytest.mark.parametrize("mode", ["silent", "broken", "refused"])
 async def test_name_servers_that_do_not_help_are_named(mode: str, names: NameServer, net: Net) -> None:
     names.mode = mode
-    badger = DomainVerifier(net.fetcher(), TxtRecords([names.place], seconds=0.5))
+    badger = DomainVerifier(net.fetcher(), TxtRecords([names.address], seconds=0.5))
     fetch_names = await badger.fetch_names(HOST)
     assert fetch_names.dns_refusal is not None
     assert fetch_names.dns_refusal.code == "fetch-dns"
@@ -126,7 +126,7 @@ async def test_name_servers_that_do_not_help_are_named(mode: str, names: NameSer
 
 
 async def test_records_that_are_long_or_empty_are_read(names: NameServer) -> None:
-    records = TxtRecords([names.place])
+    records = TxtRecords([names.address])
     names.texts["_a2b.agent.example"] = []
     assert await records.ids(HOST) == frozenset()
     names.texts["_a2b.agent.example"] = ["id=" + "x" * 700]

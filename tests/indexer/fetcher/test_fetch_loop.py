@@ -106,7 +106,7 @@ class Fetching:
 def fetching(store: Store, writer: Writer, clock: Clock, net: Net, names: NameServer) -> Fetching:
     # these hosts are heard, however busy the machine is
     fetcher = net.fetcher(replace(QUICK, first_byte=4.0, total=20.0), clock=clock)
-    badger = DomainVerifier(fetcher, TxtRecords([names.place]))
+    badger = DomainVerifier(fetcher, TxtRecords([names.address]))
     return Fetching(store, writer, clock, CardFetcher(fetcher, clock=clock), badger)
 
 
@@ -474,20 +474,20 @@ class HostTally(CardFetcher):
         self.says: Callable[[str], Refusal | None] = lambda _: None
 
     async def fetch_card(  # type: ignore[override]
-        self, locator: str, wanted: CardRequest, _existing: object = None, *, admit: Admit
+        self, locator: str, request: CardRequest, _existing: object = None, *, admit: Admit
     ) -> CardFetch:
         host = visited_host(locator)
         try:
             admit(host, ip_address(self.address(host)), 443)
         except FetchError as error:
             refused = Attempt(locator, self.clock(), refusal=error.refusal, retry_after=error.retry_after)
-            return CardFetch(locator, (refused,), wanted)
+            return CardFetch(locator, (refused,), request)
         self.visits.append((self.clock.now, locator))
         refusal = self.says(locator)
         if refusal is not None:
-            return CardFetch(locator, (Attempt(locator, self.clock(), refusal=refusal),), wanted)
-        met = Attempt(locator, self.clock(), digest=wanted.digests[0], state=CardState.UNCHANGED, by="sha256")
-        return CardFetch(locator, (met,), wanted)
+            return CardFetch(locator, (Attempt(locator, self.clock(), refusal=refusal),), request)
+        met = Attempt(locator, self.clock(), digest=request.digests[0], state=CardState.UNCHANGED, by="sha256")
+        return CardFetch(locator, (met,), request)
 
 
 class Deaf(DomainVerifier):

@@ -135,13 +135,13 @@ async def test_colours_stay_what_they_are(painter: LogoFetcher) -> None:
     with Image.open(BytesIO(await painter.small(body.getvalue()))) as created:
         assert created.size == (SIDE, SIDE)
         for position in ((20, 20), (44, 44), (70, 20), (20, 70)):
-            wanted = colours().resize((SIDE, SIDE)).getpixel(position)
+            expected = colours().resize((SIDE, SIDE)).getpixel(position)
             result = created.convert("RGB").getpixel(position)
-            assert isinstance(wanted, tuple)
+            assert isinstance(expected, tuple)
             assert isinstance(result, tuple)
-            assert all(abs(one - other) < 24 for one, other in zip(wanted, result, strict=True)), (
+            assert all(abs(one - other) < 24 for one, other in zip(expected, result, strict=True)), (
                 position,
-                wanted,
+                expected,
                 result,
             )
 

@@ -183,11 +183,11 @@ async def test_a_redirect_to_another_host_is_not_followed(server: Hostile, regis
 async def test_a_card_that_contradicts_its_host_has_no_identity(server: Hostile, registry: MotebitRegistry) -> None:
     server.say(FILE, ok(identity_file()))
     same = {"motebit_id": IDENTITY, "public_key": KEYS[0].hex(), "did": "did:key:z"}
-    own = await registry.inscribe(**{"x-motebit": same})
+    id_of_host = await registry.inscribe(**{"x-motebit": same})
     foreign = await registry.inscribe(**{"x-motebit": same | {"public_key": KEYS[1].hex()}})
     assert not registry.motebit(foreign)["verified"]
     await registry.after()
-    assert registry.is_verified(own)
+    assert registry.is_verified(id_of_host)
     assert registry.motebit(foreign) is None
 
 
@@ -293,8 +293,8 @@ def test_hostile_files_never_raise(body: bytes) -> None:
 def test_a_changed_byte_of_what_is_signed_is_refused(position: int, value: int) -> None:
     body = identity_file()
     start, end = 4, body.index(b"\n---\n")
-    place = start + position % (end - start)
-    changed = body[:place] + bytes([value]) + body[place + 1 :]
+    index = start + position % (end - start)
+    changed = body[:index] + bytes([value]) + body[index + 1 :]
     assert (published(changed, "dns", "").identity is None) == (changed != body)
 
 
@@ -309,19 +309,19 @@ async def test_a_recheck_of_a_listing_asks_its_host_again(server: Hostile, regis
 
 
 def relay_list(**row: Any) -> bytes:
-    own = {
+    identity = {
         "motebit_id": IDENTITY,
         "endpoint_url": f"https://{HOST}/mcp",
         "public_key": KEYS[0].hex(),
         "capabilities": ["a"],
     }
     return json.dumps(
-        {"agents": [{"endpoint_url": 7}, None, {"endpoint_url": "https://b.example/"}, own | row]}
+        {"agents": [{"endpoint_url": 7}, None, {"endpoint_url": "https://b.example/"}, identity | row]}
     ).encode()
 
 
 async def test_a_relay_is_asked_last_and_its_word_is_no_proof(server: Hostile, net: Net, names: NameServer) -> None:
-    verifier = MotebitVerifier(net.fetcher(QUICK), TxtRecords([names.place]))
+    verifier = MotebitVerifier(net.fetcher(QUICK), TxtRecords([names.address]))
     server.say("/api/v1/agents/discover?limit=100", ok(relay_list()))
     assert (await verifier.lookup(HOST)).reason == "fetch-missing"
     identity = (await verifier.lookup(HOST, f"https://{HOST}/")).identity

@@ -375,10 +375,10 @@ def test_every_job_is_served_once_and_no_budget_is_exceeded(
     world.addresses = {host: ip_address(f"93.184.{block}.1") for host, block in zip(HOSTS, blocks, strict=True)}
     for host, path, priority, after in jobs:
         world.add(f"https://{host}/{path}" if path else host, priority, after)
-    wanted = world.waiting
+    waiting = world.waiting
     served = list(world.run(world.clock.now + 100_000))
-    assert Counter(job.key for _, job in served) == Counter(list(wanted))
-    assert all(when >= wanted[job.key].due - 1e-9 for when, job in served)
+    assert Counter(job.key for _, job in served) == Counter(list(waiting))
+    assert all(when >= waiting[job.key].due - 1e-9 for when, job in served)
     assert within([when for when, _ in served], SMALL.total)
     for key in {registrable(host) for host in HOSTS}:
         assert within([when for when, job in served if job.domain == key], SMALL.domain)

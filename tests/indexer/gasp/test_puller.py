@@ -56,8 +56,8 @@ class FakePeer:
             return web.Response(body=self.listing)
         page = [(txid, score) for txid, score in self.outputs if score >= question["since"]][: question["limit"]]
         if self.invented is not None:  # fill every page with outputs that nobody has, each with a higher score
-            wanted = range(question["limit"] - len(page))
-            page += [(next(self.invented).to_bytes(32, "big"), question["since"] + 1) for _ in wanted]
+            room = range(question["limit"] - len(page))
+            page += [(next(self.invented).to_bytes(32, "big"), question["since"] + 1) for _ in room]
         utxos = [{"txid": txid[::-1].hex(), "outputIndex": 0, "score": score} for txid, score in page]
         return web.json_response({"UTXOList": utxos, "since": 0})
 

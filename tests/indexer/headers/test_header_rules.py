@@ -366,7 +366,7 @@ def test_several_chains_may_be_mined_together() -> None:
         ({"script": b"\xfa\xbemmROOT\xfa\xbemm"}, "where it must"),
         ({"script": b"\xfa\xbemm?ROOT"}, "where it must"),
         ({"script": b"nothing"}, "does not name it"),
-        ({"place": 1}, "is not a coinbase"),
+        ({"branch_index": 1}, "is not a coinbase"),
         ({"parent_version": 0x00620001}, "its own chain"),
         ({"header": b"\4\1\x63\0" + HEADER[4:]}, "names chain 0x63"),
     ],

@@ -369,7 +369,7 @@ def test_a_bad_start_leaves_all_as_it_was(pointed: list[bytes]) -> None:
 
 def test_a_start_asks_for_the_fewest_headers(pointed: list[bytes]) -> None:
     chain = regtest()
-    assert [chain.span(wanted, 59) for wanted in (0, 10, 15, 17, 30, 50)] == [
+    assert [chain.span(count, 59) for count in (0, 10, 15, 17, 30, 50)] == [
         (0, 40), (10, 40), (15, 40), (17, 40), (30, 40), (35, 40),
     ]  # fmt: skip
     assert chain.span(38, 59) == (35, 40), "the rules above the checkpoint look back"

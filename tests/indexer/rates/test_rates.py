@@ -186,8 +186,8 @@ async def test_a_refused_leap_of_one_currency_leaves_its_last_good_quote(bench: 
     assert await bench.round() == [""]
     assert bench.loop is not None
     assert bench.refused() == {"USD": "leap"}
-    own, instead = bench.quotes.newest()
-    assert (own.table.rates, own.is_refused, own.table.quoted_at) == (d(BSV=1, EUR=41), False, now + 60)
+    accepted, instead = bench.quotes.newest()
+    assert (accepted.table.rates, accepted.is_refused, accepted.table.quoted_at) == (d(BSV=1, EUR=41), False, now + 60)
     assert (instead.table.rates, instead.is_refused) == (d(BSV=1, EUR=41, USD=50), True)
     assert (instead.table.quoted_at, instead.table.until) == (now, now + 3600), "it becomes no younger"
     bench.over(feed)  # as after a restart
@@ -195,8 +195,8 @@ async def test_a_refused_leap_of_one_currency_leaves_its_last_good_quote(bench: 
     assert bench.quotes.newest()[1].table.rates["USD"] == 50
     server.tell("/a", {"USD": 51, "EUR": 41})
     assert await bench.round() == [""]
-    (own,) = bench.quotes.newest()
-    assert own.table.rates == d(BSV=1, EUR=41, USD=51)
+    (accepted,) = bench.quotes.newest()
+    assert accepted.table.rates == d(BSV=1, EUR=41, USD=51)
 
 
 async def test_what_no_two_feeds_agree_on_is_known_to_be_refused(bench: Bench, server: RateServer) -> None:
@@ -551,17 +551,17 @@ def test_a_majority_of_the_feeds_that_have_a_vote_decides_and_a_tie_nothing(
         assert ("USD" in result.voting) == is_voter
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_feed_that_climbs_by_small_steps_is_outvoted_by_two_that_agree(place: int) -> None:
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_a_feed_that_climbs_by_small_steps_is_outvoted_by_two_that_agree(position: int) -> None:
     before = [table(Decimal(50))] * 3
     for step in range(1, 20):
         answers = [
-            table(Decimal(50) * Decimal("1.45") ** step if index == place else Decimal(50)) for index in range(3)
+            table(Decimal(50) * Decimal("1.45") ** step if index == position else Decimal(50)) for index in range(3)
         ]
         opinions = [FeedOpinion(*pair) for pair in zip(answers, before, strict=True)]
         result = [judgement.accepted for judgement in judge(opinions, lambda *_: None)]
         assert [index for index, item in enumerate(result) if "USD" in item] == [
-            index for index in range(3) if index != place or step == 1
+            index for index in range(3) if index != position or step == 1
         ]
         before = [now if "USD" in item else was for now, item, was in zip(answers, result, before, strict=True)]
 

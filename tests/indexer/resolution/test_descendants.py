@@ -120,8 +120,8 @@ def test_a_wide_fan_is_followed(order: int, monkeypatch: pytest.MonkeyPatch) -> 
     merging = make([Outpoint(leaf.txid, 0) for leaf in leaves], [1])
     strangers = [make([Outpoint(leaf.txid, 1)], [1]) for leaf in leaves[:100]]
     txs = [root, *leaves, merging, *strangers][::order]
-    wanted = range(1, 3_003) if order == 1 else range(101, 3_103)
-    assert flagged_numbers(txs, ONE_SAT, monkeypatch) == list(wanted)
+    expected = range(1, 3_003) if order == 1 else range(101, 3_103)
+    assert flagged_numbers(txs, ONE_SAT, monkeypatch) == list(expected)
 
 
 def test_a_block_that_repeats_transactions_is_followed_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,11 +42,11 @@ def test_every_satoshi_lands_where_the_list_says(
     amounts: list[int], created: list[TxOutput], alone: bool, data: st.DataObject
 ) -> None:
     sats = [(number, sat) for number, amount in enumerate(amounts) for sat in range(amount)]
-    wanted = sorted(data.draw(st.lists(st.sampled_from(sats)))) if sats else []
+    watched = sorted(data.draw(st.lists(st.sampled_from(sats)))) if sats else []
     ranges = OutputRanges(created, one_sat_rule=alone)
-    results = list(positions(PREVOUTS[: len(amounts)], wanted, amount_of(amounts)))
-    assert len(results) == len(wanted)
-    for (number, offset), position in zip(wanted, results, strict=True):
+    results = list(positions(PREVOUTS[: len(amounts)], watched, amount_of(amounts)))
+    assert len(results) == len(watched)
+    for (number, offset), position in zip(watched, results, strict=True):
         assert isinstance(position, int)
         assert ranges.locate(position) == where(amounts, number, offset, created, alone=alone)
 

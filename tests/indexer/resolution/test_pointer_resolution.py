@@ -22,14 +22,14 @@ CARDS = frozenset((H1, H2, H3))
 
 
 def anchored(
-    digest: bytes | None, seen: int, *, chain: str = "bsv", height: int | None = None, place: int = 0, **more: Any
+    digest: bytes | None, seen: int, *, chain: str = "bsv", height: int | None = None, number: int = 0, **more: Any
 ) -> Anchor:
     """A pointer that was seen then; its block is of that height and time, unless said otherwise."""
     high = seen if height is None else height
-    txid = name(f"{chain} {high} {place}")
+    txid = name(f"{chain} {high} {number}")
     return replace(
         Anchor(
-            chain=chain, position=high << 26 | place, height=high, time=high, txid=txid, outpoint=outpoint_of(chain),
+            chain=chain, position=high << 26 | number, height=high, time=high, txid=txid, outpoint=outpoint_of(chain),
             locator=HERE, digest=digest, seen_at=seen,
         ),
         **more,

@@ -98,8 +98,8 @@ class Scribe:
             stacks.append((b"\x51" * 64, script, b"\xc0" + bytes(32)) if envelopes else ())
         left = sum(map(self.kit.satoshis, inputs))
         outputs = []
-        for number, wanted in enumerate(plan.outputs):
-            satoshis = min(wanted, left)
+        for number, planned in enumerate(plan.outputs):
+            satoshis = min(planned, left)
             left -= satoshis
             outputs.append((satoshis, p2pkh(OWNERS[number % 3])))
         if plan.tape is not None:

@@ -217,7 +217,7 @@ async def test_a_transaction_makes_64_registrations_at_one_outpoint(kit: ChainKi
     indexing = await look(kit)
     assert len([id_ for id_ in indexing.live() if id_.startswith(str(tx.outpoint(0)))]) == 64
     assert indexing.registration(str(tx.outpoint(1)))["card"]["name"] == "elsewhere"
-    assert [place for place, why in indexing.rejections() if "as it may: 64" in why] == [str(tx.outpoint(0))] * 2
+    assert [outpoint for outpoint, why in indexing.rejections() if "as it may: 64" in why] == [str(tx.outpoint(0))] * 2
 
 
 async def test_a_later_card_updates_the_first_of_the_registrations_on_its_satoshi(kit: ChainKit, look: Look) -> None:

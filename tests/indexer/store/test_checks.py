@@ -78,9 +78,9 @@ class SlowQueue:
 
     def due(self, now: int, kind: CheckKind | None) -> list[DueCheck]:
         since: dict[tuple[str, str], int] = {}
-        for (own, _), entry in self.entries.items():
-            if entry.state.next_at is not None and entry.state.next_at <= now and kind in (own, None):
-                key = own.value, entry.target
+        for (queued_kind, _), entry in self.entries.items():
+            if entry.state.next_at is not None and entry.state.next_at <= now and kind in (queued_kind, None):
+                key = queued_kind.value, entry.target
                 since[key] = min(since.get(key, entry.state.next_at), entry.state.next_at)
         return sorted(DueCheck(time, *key) for key, time in since.items())
 

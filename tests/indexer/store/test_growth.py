@@ -136,10 +136,10 @@ def test_a_registration_at_an_output_is_read_without_the_others_of_its_transacti
         event = born(f"m{number}", height=number, outpoint=outpoint)
         block_writer.append(writer, "demo", [says(str(number), replace(event, txid=outpoint.txid, outpoint=outpoint))])
 
-    wanted = [outpoint_of("mint", number) for number in range(3)]
-    check_growth(store, mint, lambda: store.registrations.at_outpoints("demo", wanted))
-    assert store.registrations.at_outpoints("demo", wanted).keys() == set(wanted)
-    assert store.registrations.departed("demo", wanted) == set()
+    outpoints = [outpoint_of("mint", number) for number in range(3)]
+    check_growth(store, mint, lambda: store.registrations.at_outpoints("demo", outpoints))
+    assert store.registrations.at_outpoints("demo", outpoints).keys() == set(outpoints)
+    assert store.registrations.departed("demo", outpoints) == set()
 
 
 def test_any_number_of_outpoints_is_read_by_statements_of_few_lengths(store: Store, writer: Writer) -> None:

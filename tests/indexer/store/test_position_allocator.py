@@ -15,10 +15,10 @@ words = st.lists(st.sampled_from("abcdefgh"), max_size=9)
 def longest(before: list[str], after: list[str]) -> int:
     """The length of the longest list that both hold in order, where each item of a kind is the one of its number."""
     numbered = [(item, before[:index].count(item)) for index, item in enumerate(before)]
-    wanted = [(item, after[:index].count(item)) for index, item in enumerate(after)]
+    pairs = [(item, after[:index].count(item)) for index, item in enumerate(after)]
     for size in range(min(len(before), len(after)), 0, -1):
         runs = set(combinations(numbered, size))
-        if any(run in runs for run in combinations(wanted, size)):
+        if any(run in runs for run in combinations(pairs, size)):
             return size
     return 0
 

@@ -156,14 +156,14 @@ def test_looked_up_values_are_kept_once_and_never_rolled_back(store: Store, writ
     contents.store_output_values(writer, {outpoint_of("x"): 546})
     contents.store_output_values(writer, {})
     block_writer.forget(writer, "demo", -1)
-    wanted = [
+    expected = [
         outpoint_of("x"),
         outpoint_of("x", 1),
         outpoint_of("x", 4_294_967_295),
         outpoint_of("y"),
         outpoint_of("z"),
     ]
-    assert store.content.output_values(wanted) == {
+    assert store.content.output_values(expected) == {
         outpoint_of("x"): 546,
         outpoint_of("x", 4_294_967_295): 21 * 10**14,
         outpoint_of("y"): 0,

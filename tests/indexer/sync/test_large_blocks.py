@@ -287,9 +287,9 @@ def test_a_chain_of_100000_in_reverse_is_turned_round() -> None:
 @given(families(), st.randoms())
 def test_values_are_those_of_the_outputs(txs: list[Transaction], order: random.Random) -> None:
     values = OutputValues(txs)
-    wanted = [(item.outpoint(vout), output.satoshis) for item in txs for vout, output in enumerate(item.outputs)]
-    wanted += [(item.outpoint(len(item.outputs)), None) for item in txs]  # type: ignore[misc]
-    order.shuffle(wanted)
-    assert [values.get(outpoint) for outpoint, _ in wanted] == [value for _, value in wanted]
+    expected = [(item.outpoint(vout), output.satoshis) for item in txs for vout, output in enumerate(item.outputs)]
+    expected += [(item.outpoint(len(item.outputs)), None) for item in txs]  # type: ignore[misc]
+    order.shuffle(expected)
+    assert [values.get(outpoint) for outpoint, _ in expected] == [value for _, value in expected]
     assert values.get(Outpoint(b"y" * 32, 0)) is None
     assert OutputValues().get(Outpoint(b"y" * 32, 0)) is None

@@ -124,9 +124,9 @@ class LivingChain(RuleBasedStateMachine):
     @rule(number=which, back=st.integers(0, 6))
     def a_node_is_told_to_prefer_a_branch(self, number: int, back: int) -> None:
         later = self.world.kit.blocks[1:]
-        node, wanted = self.node(number), later[max(0, len(later) - 1 - back)]
+        node, target = self.node(number), later[max(0, len(later) - 1 - back)]
         node.arrive(*self.world.kit.blocks)
-        node.prefer(wanted)
+        node.prefer(target)
         self.world.settle(node)
 
     @rule(number=which, plan=spends(), conflicting=st.booleans(), everywhere=st.booleans())

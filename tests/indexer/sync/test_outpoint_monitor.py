@@ -159,9 +159,9 @@ async def test_requests_of_clients_have_a_share_of_the_budget(database_url: str)
 def test_no_more_than_the_budget_is_ever_taken(per_minute: int, turns: list[tuple[float, int]]) -> None:
     now, taken = 0.0, 0
     budget = RequestBudget(per_minute, lambda: now)
-    for pause, wanted in turns:
+    for pause, expected in turns:
         now += pause
-        taken += sum(budget.take() for _ in range(wanted))
+        taken += sum(budget.take() for _ in range(expected))
         assert taken <= per_minute * (1 + now / 60) + 1e-6
     now += 60.001  # a full minute, whatever the sums of floats were rounded to
     assert sum(budget.take() for _ in range(per_minute + 5)) == per_minute

@@ -93,11 +93,11 @@ class Reader:
         self.last = results[-1].id if results else self.last
         return results
 
-    async def raw(self, wanted: bytes) -> None:
+    async def raw(self, expected: bytes) -> None:
         """Wait until these bytes have come, outside events."""
-        while wanted not in self._text:
+        while expected not in self._text:
             chunk = await asyncio.wait_for(self.response.content.readany(), 30)
-            assert chunk, f"the stream ended without {wanted!r}"
+            assert chunk, f"the stream ended without {expected!r}"
             self._text += chunk
 
     async def ended(self) -> bool:

@@ -40,9 +40,9 @@ async def fetched(client: ClientSession, path: str, **headers: str) -> tuple[dic
     """The headers of an answer, without those of the request and of the moment; its body."""
     async with client.get(raw(path), headers=headers) as response:
         assert response.status == 200
-        own = {name.lower(): value for name, value in response.headers.items()}
-        del own["date"], own["x-request-id"]
-        return own, await response.read()
+        by_name = {name.lower(): value for name, value in response.headers.items()}
+        del by_name["date"], by_name["x-request-id"]
+        return by_name, await response.read()
 
 
 async def test_kept_pages_are_compressed_or_not_as_the_client_accepts(
@@ -62,16 +62,16 @@ async def test_kept_pages_are_compressed_or_not_as_the_client_accepts(
 
 async def test_a_kept_page_has_its_entity_tag_and_an_answer_to_head(client: ClientSession) -> None:
     for _ in range(2):
-        own, body = await fetched(client, ALL)
-        for tag in (own["etag"], own["etag"].removeprefix("W/"), f'"other", {own["etag"]}', "*"):
+        headers, body = await fetched(client, ALL)
+        for tag in (headers["etag"], headers["etag"].removeprefix("W/"), f'"other", {headers["etag"]}', "*"):
             async with client.get(ALL, headers={"If-None-Match": tag}) as response:
                 assert (response.status, await response.read()) == (304, b"")
-                assert response.headers["ETag"] == own["etag"]
+                assert response.headers["ETag"] == headers["etag"]
         async with client.get(ALL, headers={"If-None-Match": '"other"'}) as response:
             assert (response.status, await response.read()) == (200, body)
         async with client.head(ALL) as response:
             assert (response.status, response.headers["Content-Length"]) == (200, str(len(body)))
-            assert (await response.read(), response.headers["ETag"]) == (b"", own["etag"])
+            assert (await response.read(), response.headers["ETag"]) == (b"", headers["etag"])
 
 
 async def test_kept_pages_are_counted_and_limited_like_others(serve: Serve, services: AppServices) -> None:
@@ -187,10 +187,10 @@ def test_kept_pages_are_those_sent_last_within_the_bytes(calls: list[tuple[int, 
         patch.setattr(kept_pages, "_LARGEST", 5_000)
         pages, slow = KeptPages(), SlowPages(20_000, 5_000)
         for key, number, size in calls:
-            question, own = Question(str(key), gzip=False), stamp(number)
-            assert pages.get(question, own) is slow.get(key, number)
+            question, page_stamp = Question(str(key), gzip=False), stamp(number)
+            assert pages.get(question, page_stamp) is slow.get(key, number)
             page = KeptPage((bytes(size),), {})
-            pages.keep(question, own, page)
+            pages.keep(question, page_stamp, page)
             slow.keep(key, number, page)
             assert pages.size == sum(slow.bytes_of(*one) for one in slow.pages.items()) <= 20_000
 

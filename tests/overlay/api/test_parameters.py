@@ -401,8 +401,8 @@ scalars = (
 
 @given(st.lists(scalars, min_size=1, max_size=8), st.integers(0, 2**50), st.integers(0, 2**50))
 def test_cursors_come_back_as_they_were(key: list[object], seq: int, position: int) -> None:
-    place = cursors.PagePosition("name", tuple(key), "epoch", seq, position)
-    assert cursors.decode(cursors.encode(place)) == place
+    page_position = cursors.PagePosition("name", tuple(key), "epoch", seq, position)
+    assert cursors.decode(cursors.encode(page_position)) == page_position
 
 
 def test_a_cursor_that_remembers_all_it_can_fits_into_a_url() -> None:
@@ -420,10 +420,10 @@ def test_a_cursor_that_remembers_all_it_can_fits_into_a_url() -> None:
 @given(st.text(max_size=200) | st.binary(max_size=120).map(lambda raw: urlsafe_b64encode(raw).decode()))
 def test_any_text_is_a_cursor_or_a_value_error(text: str) -> None:
     try:
-        place = cursors.decode(text)
+        page_position = cursors.decode(text)
     except ValueError:
         return
-    assert cursors.decode(cursors.encode(place)) == place
+    assert cursors.decode(cursors.encode(page_position)) == page_position
 
 
 names = st.sampled_from([*SEARCH.names, "foo", "LIMIT", ""])

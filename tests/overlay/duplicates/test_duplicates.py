@@ -30,8 +30,7 @@ from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Since
 from overlay.search.query import Hits, Query
 from parsers.cards import Kind, read_of
-from tests.facts import born, burned, name, says, state
-from tests.facts import outpoint_of as place
+from tests.facts import born, burned, name, outpoint_of, says, state
 from tests.pointer_facts import Clock, card, digest, points, serves
 
 PRICE = {"amount": "1", "currency": "USD", "interval": None}
@@ -54,12 +53,12 @@ def inscribed(id_: str, body: bytes, position: int = 0, height: int = 1, owner: 
 def again(id_: str, body: bytes, height: int, position: int = 0) -> Event:
     """It is inscribed anew."""
     where = f"{id_}{height}"
-    winner = place(where)
+    winner = outpoint_of(where)
     owner = f"owner of {id_}"
     after = replace(state(id_, where, height, card=digest(body), winner=winner, created_height=1), owner=owner)
     return Event(
         kind=EventKind.REINSCRIBED, position=position, tx_index=position + 1, txid=name(where), outpoint=winner,
-        spent=place(id_), card=digest(body), owner=owner, state=after,
+        spent=outpoint_of(id_), card=digest(body), owner=owner, state=after,
     )  # fmt: skip
 
 
@@ -115,7 +114,7 @@ class Registry:
 
     def item(self, id_: str) -> dict[str, Any]:
         self.feed.run()
-        answer = self.engine.get(id_ if "." in id_ else str(place(id_)))
+        answer = self.engine.get(id_ if "." in id_ else str(outpoint_of(id_)))
         assert answer is not None
         return dict(json.loads(answer))
 
@@ -129,7 +128,7 @@ class Registry:
 
     def badge(self, id_: str, host: str, body: bytes, by: str = "name") -> None:
         """The host of its URL speaks for a registration."""
-        registration = str(place(id_))
+        registration = str(outpoint_of(id_))
         now = self.clock.tick()
         visits.update_candidates(
             self.writer,
@@ -185,7 +184,7 @@ def test_of_identical_cards_the_oldest_is_found_and_says_how_many_there_are(regi
         assert set(result) - {"b"} == {"a"}
         assert result["a"]["duplicates"] == 2
     assert "duplicates" not in registry.matching()["b"]
-    assert [item.id for item in registry.engine.suggest("alph", 5)] == [str(place("a"))]
+    assert [item.id for item in registry.engine.suggest("alph", 5)] == [str(outpoint_of("a"))]
 
 
 def test_the_next_one_is_found_when_the_oldest_is_gone_or_says_something_else(registry: Registry) -> None:
@@ -232,7 +231,7 @@ def test_the_first_to_publish_a_text_ranks_first_for_any_age_of_the_registration
     assert set(registry.matching()) == {"author"}
     registry.block("4", replace(again("author", ALPHA, 4)))
     assert set(registry.matching()) == {"author", "old"}
-    registry.block("5", replace(again("author", BETA, 5), spent=place("author4")))
+    registry.block("5", replace(again("author", BETA, 5), spent=outpoint_of("author4")))
     assert set(registry.matching()) == {"author"}  # another text in between does not reset the seniority
 
 
@@ -271,7 +270,7 @@ def test_the_later_listing_is_warned_of(registry: Registry, code: str, theirs: b
     registry.block("2", inscribed("b", theirs, height=2, owner="bob"), bodies=(theirs,))
     assert registry.warned("a") == {}
     assert set(registry.warned("b")) == {code}
-    assert registry.warned("b")[code].endswith(f" before: {place('a')}")
+    assert registry.warned("b")[code].endswith(f" before: {outpoint_of('a')}")
     assert set(registry.matching()) == {"a", "b"}
     registry.block("3", burned("a", "a", "gone", height=3))
     assert registry.warned("b") == {}
@@ -286,7 +285,7 @@ def test_several_servers_of_one_registration_are_no_copies_of_each_other(registr
 
     registry.block("1", replace(tx, state=replace(tx.state, kind=Kind.TOOL)), bodies=(body,))
     for key in ("one", "two"):
-        result = registry.engine.get(f"{place('t')}#{key}") if registry.feed.run() or True else b""
+        result = registry.engine.get(f"{outpoint_of('t')}#{key}") if registry.feed.run() or True else b""
         assert [warning["code"] for warning in json.loads(result or b"")["warnings"]] == []
 
 
@@ -297,13 +296,13 @@ def test_listings_of_one_owner_do_not_warn_of_each_other(registry: Registry) -> 
     ]
     registry.block("1", *messages, bodies=tuple(cards))
     assert (registry.warned("a1"), registry.warned("a3")) == ({}, {})
-    assert registry.warned("a2")["same-name"].endswith(f"{place('a0')}")
+    assert registry.warned("a2")["same-name"].endswith(f"{outpoint_of('a0')}")
     assert {warning["severity"] for warning in registry.item("a2")["warnings"] if warning["code"] == "same-name"} == {
         "low"
     }
     registry.block("2", burned("a0", "a0", "gone", height=2))
     assert registry.warned("a1") == {}
-    assert registry.warned("a2")["same-name"].endswith(f"{place('a1')}")
+    assert registry.warned("a2")["same-name"].endswith(f"{outpoint_of('a1')}")
 
 
 def test_a_second_agent_of_one_owner_that_is_paid_at_the_same_address_is_not_warned_of(registry: Registry) -> None:
@@ -318,7 +317,7 @@ def test_a_listing_for_another_one_s_address_cannot_take_its_name_to_another_url
     gift = card("Alpha", url="https://mallory.example/")
     registry.block("1", inscribed("a", ALPHA, owner="alice"), inscribed("b", gift, owner="alice"), bodies=(ALPHA, gift))
     assert set(registry.warned("b")) == {"same-name"}
-    named_first = f"{place('a')}, of the same owner"
+    named_first = f"{outpoint_of('a')}, of the same owner"
     assert registry.warned("b")["same-name"].endswith(named_first)
     assert foretold(registry, gift, "alice") == {"same-name": named_first}
     moved = again("a", gift, 2)
@@ -335,7 +334,7 @@ def test_a_listing_for_another_one_s_address_cannot_bring_in_a_pay_to_address_un
     )  # fmt: skip
     assert registry.warned("b") == {}
     assert set(registry.warned("c")) == {"same-name"}
-    assert registry.warned("c")["same-name"].endswith(f"{place('a')}, of the same owner")
+    assert registry.warned("c")["same-name"].endswith(f"{outpoint_of('a')}, of the same owner")
     changed = priced("Alpha", "mallory takes it")
     registry.block("2", replace(again("a", changed, 2), owner="alice", state=replace(
         again("a", changed, 2).state, owner="alice")), bodies=(changed,))  # fmt: skip
@@ -354,18 +353,18 @@ def test_the_warnings_of_a_card_are_known_before_it_is_published(registry: Regis
     first = priced("Alpha", "pay here")
     copy = priced("ALPHA", "pay here", description="another text")
     registry.block("1", inscribed("a", first), inscribed("b", BETA), bodies=(first, BETA))
-    expected = dict.fromkeys(("same-name", "same-url", "same-address"), str(place("a")))
+    expected = dict.fromkeys(("same-name", "same-url", "same-address"), str(outpoint_of("a")))
     assert foretold(registry, copy) == foretold(registry, copy, "somebody") == expected
     assert foretold(registry, copy, "owner of a") == {}
-    assert foretold(registry, copy, "owner of b", str(place("b"))) == expected
-    assert foretold(registry, copy, "owner of a", str(place("a"))) == {}
+    assert foretold(registry, copy, "owner of b", str(outpoint_of("b"))) == expected
+    assert foretold(registry, copy, "owner of a", str(outpoint_of("a"))) == {}
     assert foretold(registry, card("Gamma", url="https://gamma.example/")) == {}
     registry.block("2", inscribed("c", copy, height=2), bodies=(copy,))
     sentences = {code: text.rpartition(": ")[2] for code, text in registry.warned("c").items()}
     assert sentences == expected
     assert foretold(registry, copy) == expected  # the first, not the copy
     registry.block("3", burned("a", "a", "gone", height=3))
-    assert foretold(registry, copy) == dict.fromkeys(expected, str(place("c")))
+    assert foretold(registry, copy) == dict.fromkeys(expected, str(outpoint_of("c")))
 
 
 SIBLINGS = [
@@ -380,15 +379,15 @@ def test_an_update_is_warned_of_before_it_is_published_as_it_is_afterwards(regis
     stays, first = SIBLINGS[0], SIBLINGS[-1]
     registry.block("1", inscribed("a", stays, owner="alice"), bodies=(stays,))
     registry.block("2", inscribed("b", first, height=2, owner=owner), bodies=(first,))
-    before, seen = place("b"), set()
+    before, seen = outpoint_of("b"), set()
     for height, body in enumerate([*SIBLINGS, SIBLINGS[0], *SIBLINGS[::-1]], 3):
-        expected = foretold(registry, body, owner, str(place("b")))
+        expected = foretold(registry, body, owner, str(outpoint_of("b")))
         changed = again("b", body, height)
         assert changed.state is not None
         after_it = replace(changed.state, owner=owner, created_height=2)
         event = replace(changed, owner=owner, spent=before, state=after_it)
         registry.block(str(height), event, bodies=(body,))
-        before = place(f"b{height}")
+        before = outpoint_of(f"b{height}")
         after = {code: text.rpartition(": ")[2] for code, text in registry.warned("b").items()}
         assert expected == after, body
         seen |= set(after)
@@ -399,10 +398,10 @@ def test_a_domain_that_names_a_listing_keeps_its_update_from_warnings(registry: 
     body = priced("Alpha", "mallory takes it", url="https://beta.example/")
     registry.block("1", inscribed("a", ALPHA, owner="alice"), bodies=(ALPHA,))
     registry.block("2", inscribed("b", body, height=2, owner="alice"), bodies=(body,))
-    assert foretold(registry, body, "alice", str(place("b"))).keys() == {"same-name"}
+    assert foretold(registry, body, "alice", str(outpoint_of("b"))).keys() == {"same-name"}
     registry.badge("b", "beta.example", body)
     assert registry.warned("b") == {}
-    assert foretold(registry, body, "alice", str(place("b"))) == {}
+    assert foretold(registry, body, "alice", str(outpoint_of("b"))) == {}
 
 
 def test_a_later_user_of_a_name_is_not_named_as_the_first(registry: Registry) -> None:
@@ -410,7 +409,7 @@ def test_a_later_user_of_a_name_is_not_named_as_the_first(registry: Registry) ->
     registry.block("1", inscribed("old", BETA), bodies=(BETA,))
     registry.block("2", inscribed("a", ALPHA, height=2), bodies=(ALPHA,))
     registry.block("3", again("old", renamed, 3), bodies=(renamed,))
-    assert foretold(registry, card("Alpha", url="https://new.example/")) == {"same-name": str(place("a"))}
+    assert foretold(registry, card("Alpha", url="https://new.example/")) == {"same-name": str(outpoint_of("a"))}
 
 
 def test_an_old_registration_that_takes_up_a_name_is_the_later_one(registry: Registry) -> None:
@@ -503,7 +502,9 @@ def test_a_rebuilt_index_names_the_same_first_holders_as_one_that_followed_the_c
         return {id_: registry.warned(id_) for id_ in newest_first}
 
     followed = warnings()
-    assert [id_ for id_ in newest_first if str(place("z")) in followed[id_].get("same-url", "")] == [*newest_first[1:]]
+    assert [id_ for id_ in newest_first if str(outpoint_of("z")) in followed[id_].get("same-url", "")] == [
+        *newest_first[1:]
+    ]
     registry.feed.rebuild()
     assert warnings() == followed
 
@@ -631,7 +632,7 @@ def test_near_identical_texts_are_one_result_that_counts_the_others(registry: Re
     assert set(result) == {"a", "b"}
     assert result["a"]["duplicates"] == 8
     everyone = {"a", *(f"n{number}" for number in range(8))}
-    assert set(registry.matching(group=str(place("a")))) == everyone
+    assert set(registry.matching(group=str(outpoint_of("a")))) == everyone
     assert set(registry.matching(owners=("bob",))) == everyone - {"a"}
 
 
@@ -710,9 +711,9 @@ def test_an_update_keeps_its_seniority_and_one_back_to_an_earlier_text_has_it_ag
     registry.block("2", inscribed("copy", copy, height=2), bodies=(copy,))
     registry.block("3", again("a", newer, 3), bodies=(newer,))
     assert set(registry.matching()) == {"a"}
-    registry.block("4", replace(again("a", BETA, 4), spent=place("a3")), bodies=(BETA,))
+    registry.block("4", replace(again("a", BETA, 4), spent=outpoint_of("a3")), bodies=(BETA,))
     assert set(registry.matching()) == {"a", "copy"}
-    registry.block("5", replace(again("a", GATEWAY, 5), spent=place("a4")))
+    registry.block("5", replace(again("a", GATEWAY, 5), spent=outpoint_of("a4")))
     assert set(registry.matching()) == {"a"}
     block_writer.forget(registry.writer, "demo", 4)
     registry._prev["demo"] = "4"
@@ -732,10 +733,10 @@ COPY_OF_ONE, COPY_OF_TWO = gateway("0xbad", **THEIRS), gateway("0xbad", "2", **T
 
 def revised(registry: Registry, id_: str, *steps: tuple[int, bytes]) -> None:
     """Re-inscribe a registration at these heights with these cards."""
-    before = place(id_)
+    before = outpoint_of(id_)
     for height, body in steps:
         registry.block(str(height), replace(again(id_, body, height), spent=before), bodies=(body,))
-        before = place(f"{id_}{height}")
+        before = outpoint_of(f"{id_}{height}")
 
 
 def test_a_copy_made_while_the_owner_changes_a_price_does_not_hide_the_original(registry: Registry) -> None:
@@ -746,9 +747,9 @@ def test_a_copy_made_while_the_owner_changes_a_price_does_not_hide_the_original(
     for _ in range(2):
         assert registry.warned("a") == {}
         assert set(registry.warned("copy")) == {"same-name", "same-text"}
-        assert all(text.endswith(str(place("a"))) for text in registry.warned("copy").values())
+        assert all(text.endswith(str(outpoint_of("a"))) for text in registry.warned("copy").values())
         if registry.item("a")["offers"][0]["amount"] == "2":
-            registry.block("4", replace(again("a", ONE, 4), spent=place("a2")))
+            registry.block("4", replace(again("a", ONE, 4), spent=outpoint_of("a2")))
     assert set(registry.matching()) == {"a"} == set(registry.matching(chains=("demo",)))
     assert registry.matching()["a"]["duplicates"] == 1
 
@@ -843,7 +844,7 @@ def test_a_name_that_is_dropped_and_used_again_was_not_taken_meanwhile(registry:
     registry.block("1", inscribed("a", ALPHA), bodies=(ALPHA,))
     revised(registry, "a", (2, BETA))
     registry.block("3", inscribed("copy", copy, height=3), bodies=(copy,))
-    registry.block("4", replace(again("a", ALPHA, 4), spent=place("a2")))
+    registry.block("4", replace(again("a", ALPHA, 4), spent=outpoint_of("a2")))
     assert registry.warned("a") == {}
     assert set(registry.warned("copy")) == {"same-name"}
 

@@ -62,7 +62,7 @@ happenings = st.one_of(st.sampled_from(["", "reopened", "by another process", "c
 """Events before a batch; a number: it fails at that step of the database first."""
 
 
-def place(document: Document) -> Place:
+def order_of(document: Document) -> Place:
     """Where a listing is in the order of seniority."""
     assert document.fingerprint is not None
     return document.fingerprint.rank, *document.fingerprint.text_keys[0].since, crc32(document.id.encode())
@@ -77,7 +77,7 @@ def holding(document: Document, value: int) -> Place:
 
 def age(document: Document) -> Place:
     """Which of two registrations is the older one."""
-    *_, registered_time, registered, id_ = place(document)
+    *_, registered_time, registered, id_ = order_of(document)
     return registered_time, registered, id_
 
 
@@ -104,7 +104,7 @@ def shown_of(listed: list[Document], alike: Callable[[Document, Document], objec
     """Which is shown for each listing: one after the other, the most senior first."""
     shown: list[Document] = []
     results: dict[str, str] = {}
-    for mine in sorted(listed, key=place):
+    for mine in sorted(listed, key=order_of):
         instead = [item for item in shown if alike(item, mine) and replaces(item, mine)]
         results[mine.id] = instead[0].id if instead else mine.id
         shown += [] if instead else [mine]

@@ -17,7 +17,7 @@ from overlay.duplicates.text_keys import SIMILAR, TextKeyHistory
 from overlay.listings.listing import Listing
 from overlay.projection.documents import document
 from overlay.search.document import Document, Since
-from tests.facts import outpoint_of as place
+from tests.facts import outpoint_of
 from tests.overlay.duplicates.test_duplicates import LONG, gateway, subject_of
 
 PARCELS = (
@@ -49,7 +49,7 @@ class Owned:
 
     @property
     def id(self) -> str:
-        return str(place(f"r{self.number}"))
+        return str(outpoint_of(f"r{self.number}"))
 
     @property
     def age(self) -> tuple[int, int]:

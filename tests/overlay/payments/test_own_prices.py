@@ -301,9 +301,9 @@ def test_prices_that_cannot_be_taken_are_a_wrong_setting(
             with pytest.raises(SettingsError, match=words):
                 OwnPayments(settings, store, ExchangeRates())
         else:
-            own = OwnPayments(settings, store, ExchangeRates())
-            assert own.gate is not None
-            assert (list(own.nodes), own.prices) == (["BSV"], [price()])
+            own_payments = OwnPayments(settings, store, ExchangeRates())
+            assert own_payments.gate is not None
+            assert (list(own_payments.nodes), own_payments.prices) == (["BSV"], [price()])
     finally:
         store.close()
 
@@ -329,10 +329,10 @@ def test_the_own_card_changes_no_amount(tmp_path: Path) -> None:
     store = Store(connect(f"sqlite:///{tmp_path / 'a2b.db'}"))
     try:
         settings = Settings.load({}, {"A2B_PRICES": str(file), "A2B_CHAINS": "bsv=http://127.0.0.1:1"}, None)
-        own = OwnPayments(settings, store, ExchangeRates())
-        shown = [one["amount"] for one in json.loads(json.dumps(own.prices))]
+        own_payments = OwnPayments(settings, store, ExchangeRates())
+        shown = [one["amount"] for one in json.loads(json.dumps(own_payments.prices))]
         assert [Decimal(str(amount)) for amount in shown] == [Decimal(amount) for amount in amounts]
-        assert own.gate is not None
-        assert [offer.amount for offer in own.gate.offers] == [Decimal(amount) for amount in amounts]
+        assert own_payments.gate is not None
+        assert [offer.amount for offer in own_payments.gate.offers] == [Decimal(amount) for amount in amounts]
     finally:
         store.close()

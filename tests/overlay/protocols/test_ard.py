@@ -42,8 +42,8 @@ def everything(url: str, text: str, **more: Any) -> list[dict[str, Any]]:
 
 def catalog_schema(shared: Path, name: str | None = None) -> Draft202012Validator:
     schema = json.loads((shared / "data" / "specs" / "ai-catalog.schema.json").read_text())
-    wanted = schema if name is None else {"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]}
-    return Draft202012Validator(wanted, format_checker=Draft202012Validator.FORMAT_CHECKER)
+    subschema = schema if name is None else {"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]}
+    return Draft202012Validator(subschema, format_checker=Draft202012Validator.FORMAT_CHECKER)
 
 
 @pytest.mark.parametrize("client", ["ard_conformance", "ard_sdk"])
@@ -101,8 +101,8 @@ def test_filters_select_by_every_constraint(overlay_url: str) -> None:
     assert all("lightning" in entry["tags"] for entry in tagged)
     capable = search(overlay_url, "", filter={"capabilities": ["watchChannels", "query"]}, pageSize=100)["results"]
     assert {kind["type"] for kind in capable} == {MCP, A2A}
-    own = capable[0]["identifier"].split(":")[2]
-    assert search(overlay_url, "", filter={"publisher": own})["results"]
+    publisher = capable[0]["identifier"].split(":")[2]
+    assert search(overlay_url, "", filter={"publisher": publisher})["results"]
     assert search(overlay_url, "", filter={"metadata.chain": "bsv:regtest"})["results"]
 
 

@@ -151,9 +151,9 @@ def test_a_cursor_of_one_protocol_is_none_for_another_that_asks_more(overlay_url
     assert foreign
     bazaar, questions = ROUTES["x402"]
     assert not bazaar(overlay_url, questions[0], foreign).ok
-    own = bazaar(overlay_url, questions[0], "").cursor
-    assert own
-    assert not search(overlay_url, words, own).ok
+    cursor = bazaar(overlay_url, questions[0], "").cursor
+    assert cursor
+    assert not search(overlay_url, words, cursor).ok
 
 
 def test_the_same_question_in_other_words_goes_on(overlay_url: str) -> None:

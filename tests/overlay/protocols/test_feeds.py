@@ -58,21 +58,21 @@ def newest(url: str, **parameters: Any) -> list[dict[str, Any]]:
 def test_a_feed_has_the_listings_that_hold_all_words_the_newest_first(
     overlay_url: str, parameters: dict[str, str]
 ) -> None:
-    wanted = newest(overlay_url, **parameters)
+    expected = newest(overlay_url, **parameters)
     atom, json_ = atom_feed(overlay_url, limit=100, **parameters), json_feed(overlay_url, limit=100, **parameters)
-    assert wanted
-    assert [item["_a2b"]["id"] for item in json_["items"]] == [item["id"] for item in wanted]
+    assert expected
+    assert [item["_a2b"]["id"] for item in json_["items"]] == [item["id"] for item in expected]
     assert [entry.id for entry in atom.entries] == [item["id"] for item in json_["items"]]
     assert [entry.title for entry in atom.entries] == [item["title"] for item in json_["items"]]
-    assert atom.feed.updated == max(item["timestamp"] for item in wanted)
-    for entry, item in zip(atom.entries, wanted, strict=True):
+    assert atom.feed.updated == max(item["timestamp"] for item in expected)
+    for entry, item in zip(atom.entries, expected, strict=True):
         assert entry.updated == item["timestamp"]
         assert RFC_3339.fullmatch(entry.updated)
         assert entry.link == f"{overlay_url}/listings/{item['id'].replace('#', '%23')}"
         assert local_http.get(entry.link).status_code == 200
         [related] = [link for link in entry.links if link.rel == "related"]
         assert local_http.get(related.href).json()["id"] == item["id"]
-    assert len({entry.id for entry in atom.entries}) == len(wanted)
+    assert len({entry.id for entry in atom.entries}) == len(expected)
 
 
 def test_a_search_with_more_words_than_a_listing_holds_is_an_empty_feed_that_is_valid(overlay_url: str) -> None:
@@ -83,13 +83,13 @@ def test_a_search_with_more_words_than_a_listing_holds_is_an_empty_feed_that_is_
 
 
 def test_pages_of_a_feed_lead_through_all_of_it(overlay_url: str) -> None:
-    wanted = [item["id"] for item in newest(overlay_url)]
+    expected = [item["id"] for item in newest(overlay_url)]
     feed, ids = json_feed(overlay_url, limit=7), list[str]()
     ids += [item["_a2b"]["id"] for item in feed["items"]]
     while "next_url" in feed:
         feed = local_http.get(feed["next_url"]).json()
         ids += [item["_a2b"]["id"] for item in feed["items"]]
-    assert ids == wanted
+    assert ids == expected
     [following] = [link for link in atom_feed(overlay_url, limit=7).feed.links if link.rel == "next"]
     second = feedparser.parse(local_http.get(following.href).content)
     assert len(second.entries) == 7

@@ -56,11 +56,11 @@ class Client:
         return local_http.request(method, self.url + path, headers=headers, timeout=30, **more)
 
     def register(self, agent: Agent, **more: Any) -> httpx.Response:
-        wanted = {
+        registration = {
             "motebit_id": agent.id, "public_key": agent.key.hex(), "endpoint_url": "https://a.example/mcp",
             "capabilities": ["web_search"], "pricing": PRICING, "metadata": {"name": "A", "version": "ignored"},
         }  # fmt: skip
-        return self.send(agent, "register-device", "POST", "/api/v1/agents/register", json=wanted | more)
+        return self.send(agent, "register-device", "POST", "/api/v1/agents/register", json=registration | more)
 
     def submit(self, submitter: Agent, worker: Agent, **more: Any) -> httpx.Response:
         body = {"prompt": "?", "submitted_by": submitter.id, "required_capabilities": ["web_search"]}
@@ -115,8 +115,8 @@ def test_a_chain_of_delegations_over_http(client: Client) -> None:
     engine = connect(client.database)
     rows = ReceiptQueries(engine).page("carols-listing", None, 100)
     engine.dispose()
-    own = [row for row in rows if row.listing == "carols-listing"]
-    assert [(row.worker, row.outcome) for row in own] == [(CAROL.key.hex(), "completed")]
+    listed = [row for row in rows if row.listing == "carols-listing"]
+    assert [(row.worker, row.outcome) for row in listed] == [(CAROL.key.hex(), "completed")]
     poll = client.send(ALICE, "task:query", "GET", path).json()
     assert (poll["task"]["status"], poll["receipt"]) == ("settled", signed)
 
@@ -293,8 +293,8 @@ def test_a_token_of_the_command_line_is_taken_at_its_host_only(
                  cwd=tmp_path) as running:  # fmt: skip
         running.until_ready()
         file = tmp_path / "body.json"
-        wanted = {"public_key": ALICE.key.hex(), "endpoint_url": "https://a.example/mcp", "capabilities": []}
-        file.write_text(json.dumps(wanted))
+        registration = {"public_key": ALICE.key.hex(), "endpoint_url": "https://a.example/mcp", "capabilities": []}
+        file.write_text(json.dumps(registration))
         path = f"{running.url}/api/v1/agents/register"
         signed = authorization("RELAY.example", "register-device", file)
         assert local_http.post(path, headers=signed, content=file.read_bytes() + b" ").json()["code"] == "hash-mismatch"

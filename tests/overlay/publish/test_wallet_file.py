@@ -183,7 +183,7 @@ ONE = Coin(Outpoint(b"\x07" * 32, 3), 1)
 
 
 @pytest.mark.parametrize(
-    ("output", "place"),
+    ("output", "location"),
     [
         ((1, STRANGER.script), STRANGER.address),
         ((1, b"\x51"), "a script without an address"),
@@ -192,11 +192,11 @@ ONE = Coin(Outpoint(b"\x07" * 32, 3), 1)
     ],
 )
 def test_of_a_change_that_is_not_looked_up_it_is_shown_where_the_satoshi_goes(
-    tmp_path: Path, output: tuple[int, bytes], place: str
+    tmp_path: Path, output: tuple[int, bytes], location: str
 ) -> None:
     code, answer, remark = sign_file(tmp_path, drafted([ONE, *COINS], output), f"{'ff' * 32}_0")
     assert (code, answer["purpose"]) == (0, ""), remark
-    assert f"the satoshi of input 0 goes to {place}\n" in remark
+    assert f"the satoshi of input 0 goes to {location}\n" in remark
 
 
 @pytest.mark.parametrize("coins", [[Coin(Outpoint(b"\x09" * 32, 0), 0), ONE, *COINS], [*COINS, ONE], [ONE, ONE], COINS])

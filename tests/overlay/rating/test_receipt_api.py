@@ -43,12 +43,12 @@ async def test_evidence_is_handed_in_and_read_with_its_documents(registry: Regis
     alice = await registry.inscribe(ALICE)
     task, proof = await registry.paid(Payer(1))
     tree = registry.work(ALICE, BOB, task)
-    wanted = {
+    registration = {
         "kind": "receipt", "document": tree, "listing": alice, "bind": registry.token(ALICE, alice),
         "payment": {"beef": proof.beef.hex(), "parent": proof.parent.hex() if proof.parent else None},
     }  # fmt: skip
-    validate(wanted, "EvidenceOfWork")
-    async with client.post("/v1/evidence", json=wanted) as response:
+    validate(registration, "EvidenceOfWork")
+    async with client.post("/v1/evidence", json=registration) as response:
         accepted = await response.json()
         assert (response.status, accepted["new"], accepted["listings"]) == (200, 1, [alice])
         validate(accepted, "AcceptedEvidence")

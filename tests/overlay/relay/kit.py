@@ -75,9 +75,9 @@ class World:
 
     def register(self, *agents: Agent, price: int = PRICE, **more: Any) -> None:
         for agent in agents:
-            wanted = wanted_registration(agent, price) | more
+            registration = wanted_registration(agent, price) | more
             token = self.token(agent, "register-device")
-            agent_registration.register(self.relay, token, AgentRegistration(**wanted))
+            agent_registration.register(self.relay, token, AgentRegistration(**registration))
 
     def fund(self, agent: Agent, amount: int) -> None:
         """Book a deposit without a chain."""
@@ -94,9 +94,9 @@ class World:
     # -- tasks
 
     def submit(self, submitter: Agent, worker: Agent, key: str | None = None, **more: Any) -> SubmittedTask:
-        wanted = {"worker": worker.id, "submitted_by": None, "required_capabilities": (), "max_budget": None,
+        members = {"worker": worker.id, "submitted_by": None, "required_capabilities": (), "max_budget": None,
                   "idempotency_key": key}  # fmt: skip
-        return tasks.submit(self.relay, self.token(submitter, "task:submit"), TaskRequest(**wanted | more))
+        return tasks.submit(self.relay, self.token(submitter, "task:submit"), TaskRequest(**members | more))
 
     def task(self, submitter: Agent, worker: Agent) -> str:
         return self.submit(submitter, worker).task.id

@@ -57,8 +57,8 @@ class CashHistory:
 
     def do_withdraw(self, party: int, amount: int) -> None:
         token = self.world.token(PARTIES[party], "account:withdraw")
-        wanted = (PARTIES[party].id, amount, address_of(PAYER), None)
-        answer = asyncio.run(accounts.withdraw(self.world.relay, token, *wanted))
+        withdrawal = (PARTIES[party].id, amount, address_of(PAYER), None)
+        answer = asyncio.run(accounts.withdraw(self.world.relay, token, *withdrawal))
         self.withdrawals.append(answer["withdrawal"])
 
     def do_sign(self, number: int) -> None:

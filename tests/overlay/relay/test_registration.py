@@ -21,9 +21,9 @@ EVE, NEW, NEWER = Agent(9), Agent(10), Agent(11)
 
 def register(world: World, signer: Agent, mid: str | None = None, *, pinned: bytes | None = None, **more: Any) -> Any:
     mid = mid or signer.id
-    wanted = wanted_registration(signer) | {"motebit_id": mid} | more
+    registration = wanted_registration(signer) | {"motebit_id": mid} | more
     token = world.token(signer, "register-device", mid=mid)
-    return agent_registration.register(world.relay, token, AgentRegistration(**wanted), pinned)
+    return agent_registration.register(world.relay, token, AgentRegistration(**registration), pinned)
 
 
 def test_a_new_agent_registers_and_renews_with_its_key(world: World) -> None:
@@ -330,8 +330,8 @@ def test_agents_that_are_gone_give_their_places_up_when_all_are_taken(
 def test_agents_that_cost_nothing_hide_neither_one_with_another_capability_nor_one_with_an_account(
     world: World, capability: str
 ) -> None:
-    def live_ids(limit: int, wanted: str | None = None) -> list[str]:
-        return [agent.motebit_id for agent in world.store.agents.live(int(world.time), limit, wanted)]
+    def live_ids(limit: int, capability: str | None = None) -> list[str]:
+        return [agent.motebit_id for agent in world.store.agents.live(int(world.time), limit, capability)]
 
     register(world, CAROL, capabilities=("x", capability), pricing=[])
     world.time += 100

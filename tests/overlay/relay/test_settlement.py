@@ -151,8 +151,8 @@ def test_a_repeated_submission_is_answered_whatever_has_become_of_the_worker(wor
 
 def test_below_an_invalid_receipt_only_tasks_of_the_nearest_valid_signer_count(world: World) -> None:
     world.fund(CAROL, 5_000)
-    top, sub, low, own = (world.task(*pair) for pair in ((ALICE, BOB), (BOB, CAROL), (CAROL, DAVE), (BOB, DAVE)))
-    below = [DAVE.receipt("low", relay_task_id=low), DAVE.receipt("own", relay_task_id=own)]
+    top, sub, low, apart = (world.task(*pair) for pair in ((ALICE, BOB), (BOB, CAROL), (CAROL, DAVE), (BOB, DAVE)))
+    below = [DAVE.receipt("low", relay_task_id=low), DAVE.receipt("own", relay_task_id=apart)]
     forged = DAVE.receipt("sub", nested=below, relay_task_id=sub, motebit_id=CAROL.id)
     answer = world.settle(ALICE, BOB, top, BOB.receipt(nested=[forged], relay_task_id=top))
     assert statuses(answer) == ["settled", "bad-signature", "wrong-submitter", "settled"]

@@ -53,7 +53,7 @@ def factors(plan: QueryPlan, blobs: Sequence[bytes], newest: float | None = None
     rows = [words_of(plan.groups, listing) for listing in listings]
     shape = len(listings), len(plan.groups)
     words = np.array([[value for value, _ in row] for row in rows], np.float64).reshape(shape)
-    terms = np.array([[place for _, place in row] for row in rows], np.int64).reshape(shape)
+    terms = np.array([[number for _, number in row] for row in rows], np.int64).reshape(shape)
     near = np.array([nearness(plan.groups, listing) for listing in listings], np.float64)
     exact = np.array([exact_name(plan.groups, listing) for listing in listings], np.float64)
     static = np.array([static_rank(listing, last) for listing in listings], np.float64)
@@ -71,7 +71,7 @@ def words_of(groups: Sequence[TermGroup], listing: Listing) -> list[tuple[float,
 
 def _word(group: TermGroup, listing: Listing) -> tuple[float, int]:
     best, chosen = 0.0, -1
-    for place, (alternative, term) in enumerate(zip(group.alternatives, numbers(group), strict=True)):
+    for number, (alternative, term) in enumerate(zip(group.alternatives, numbers(group), strict=True)):
         frequency = 0.0
         for section, terms in enumerate((*listing.placed, *listing.others)):
             share, field = SHARES[section % 3], section % 3
@@ -85,7 +85,7 @@ def _word(group: TermGroup, listing: Listing) -> tuple[float, int]:
                 frequency = min(frequency, max(before, alone))
         value = alternative.value * frequency / (frequency + SATURATION)
         if value > best * (1 + 1e-12):
-            best, chosen = value, place
+            best, chosen = value, number
     return best, chosen
 
 

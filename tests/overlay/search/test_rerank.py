@@ -58,7 +58,7 @@ def test_the_best_are_found_by_bounds_of_their_scores(documents: list[Any], text
     chosen, best = factors_of_best(
         Bounded(np.array(order), upper, 0.0), np.array(ranks, np.uint64), most, 100, forwards, numbered, newest
     )
-    ranked = [order[place] for place in chosen.tolist()]
+    ranked = [order[index] for index in chosen.tolist()]
     assert best.scores.tolist() == full.scores[ranked].tolist()
     assert len(set(ranked)) == len(ranked)
     first = sorted(range(len(blobs)), key=lambda one: (-full.scores[one], ranks[one]))[:most]

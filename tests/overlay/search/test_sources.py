@@ -7,13 +7,13 @@ from pathlib import Path
 from overlay.projection.documents import DocumentReader
 from overlay.search.document import Document
 from overlay.search.facts import facts
-from tests.facts import outpoint_of as place
+from tests.facts import outpoint_of
 from tests.overlay.duplicates.test_duplicates import ALPHA, BETA, Registry, inscribed, opened
 
 
 def documents(registry: Registry) -> dict[str, Document]:
     """The documents of `a` (alice), `b` (alice, another host), `c` (bob) and `d` (bob, the host of `c`)."""
-    ids = {name: str(place(name)) for name in "abcd"}
+    ids = {name: str(outpoint_of(name)) for name in "abcd"}
     by_id = {one.id: one for one in DocumentReader(registry.store).documents(ids.values())}
     return {name: by_id[id_] for name, id_ in ids.items()}
 

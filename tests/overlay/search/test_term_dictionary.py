@@ -55,13 +55,13 @@ def test_near_words_are_all_the_words_within_so_many_edits(
         vocabulary.similar(word, edits)  # so that later words are added to what it keeps for this
     vocabulary.apply(of_listings(late))
     counts = counted([*early, *late])
-    wanted = {
+    expected = {
         (other, distance(word, other), counts[other])
         for other in counts
         if 4 <= len(other) <= 26 and is_correctable(other) and distance(word, other) <= edits
     }
     suggestions = vocabulary.similar(word, edits)
-    assert set(suggestions) == wanted
+    assert set(suggestions) == expected
     assert suggestions == sorted(suggestions, key=lambda near: (near.edits, -near.listings, near.word))
 
 
@@ -86,8 +86,8 @@ def test_completions_are_the_commonest_words_with_that_beginning(
     vocabulary = TermDictionary([of_listings(early)])
     for listings in (early, [*early, *late]):
         counts = counted(listings)
-        wanted = sorted((-n, word) for word, n in counts.items() if word.startswith(prefix) and word != prefix)
-        assert vocabulary.completions(prefix, limit) == [word for _, word in wanted[:limit]]
+        expected = sorted((-n, word) for word, n in counts.items() if word.startswith(prefix) and word != prefix)
+        assert vocabulary.completions(prefix, limit) == [word for _, word in expected[:limit]]
         vocabulary.apply(of_listings(late))
 
 
@@ -107,8 +107,8 @@ def test_of_many_completions_the_commonest_are_found_too(limit: int) -> None:
     chance = Random(limit)
     words = [f"data{number:03}" for number in range(300)]
     listings = [frozenset(chance.sample(words, 20)) for _ in range(40)]
-    wanted = sorted((-n, word) for word, n in counted(listings).items())[:limit]
-    assert TermDictionary([of_listings(listings)]).completions("data", limit) == [word for _, word in wanted]
+    expected = sorted((-n, word) for word, n in counted(listings).items())[:limit]
+    assert TermDictionary([of_listings(listings)]).completions("data", limit) == [word for _, word in expected]
 
 
 @given(st.lists(st.tuples(st.booleans(), LISTING), max_size=20), st.integers(0, 20))

@@ -143,14 +143,14 @@ async def test_a_text_that_is_not_a_transaction_is_refused(client: ClientSession
 
 
 async def test_the_same_urls_answer_json_where_it_is_preferred(client: ClientSession) -> None:
-    wanted = {"Accept": "application/json"}
-    async with client.get(f"/publish?tx={TXID}", headers=wanted) as ours, client.get(f"/v1/diagnose/{TXID}") as theirs:
+    headers = {"Accept": "application/json"}
+    async with client.get(f"/publish?tx={TXID}", headers=headers) as ours, client.get(f"/v1/diagnose/{TXID}") as theirs:
         assert await ours.json() == await theirs.json()
-    async with client.post("/publish", data={"what": json.dumps(CARD)}, headers=wanted) as answer:
+    async with client.post("/publish", data={"what": json.dumps(CARD)}, headers=headers) as answer:
         assert (await answer.json())["preview"]["name"] == "Tide tables"
-    async with client.get("/publish", headers=wanted) as answer:
+    async with client.get("/publish", headers=headers) as answer:
         assert "tx is needed" in (await problem(answer, 400))["detail"]
-    async with client.get("/status", headers=wanted) as ours, client.get("/v1/status") as theirs:
+    async with client.get("/status", headers=headers) as ours, client.get("/v1/status") as theirs:
         assert await ours.json() == await theirs.json()
 
 

@@ -405,11 +405,11 @@ def test_ancestry_that_branches_and_joins_again_takes_one_pass() -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 3))
-def test_counts_beyond_the_bytes_are_refused_before_anything_is_made(count: int, place: int) -> None:
+def test_counts_beyond_the_bytes_are_refused_before_anything_is_made(count: int, offset: int) -> None:
     assume(count > 3)
     heads = {1: beef.V1, 2: beef.V2 + b"\0", 3: beef.V1 + b"\1\x0a\1"}
     with pytest.raises(ParseError):
-        beef.read(heads[place] + varint(count) + b"\0\0\0")
+        beef.read(heads[offset] + varint(count) + b"\0\0\0")
 
 
 def test_transactions_of_one_block_share_one_path() -> None:

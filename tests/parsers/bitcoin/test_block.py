@@ -408,8 +408,8 @@ def test_every_outpoint_that_is_spent_is_noted_with_its_transaction() -> None:
         marks, owners = block.inputs(data, offsets, watched, segwit=segwit)
         read = [read_tx(data, start, segwit=segwit) for start in offsets.tolist()[:-1]]
         assert owners.tolist() == [number for number, item in enumerate(read) for _ in item.inputs]
-        wanted = [spent.prevout for item in read[::3] for spent in item.inputs]
-        query = block.WatchedOutpoints(wanted, key=7)
+        outpoints = [spent.prevout for item in read[::3] for spent in item.inputs]
+        query = block.WatchedOutpoints(outpoints, key=7)
         assert set(owners[query.contains(marks)].tolist()) == set(range(0, len(read), 3))
         assert not block.WatchedOutpoints(key=7).contains(marks).any()
 
@@ -438,9 +438,9 @@ def sample_blocks(sample: Path) -> Iterator[bytes]:
 
 def test_everything_the_sample_chain_has_to_say_is_flagged(sample: Path) -> None:
     expected = json.loads((sample / "expected.json").read_text())
-    wanted = {bytes.fromhex(item["txid"])[::-1] for key in ("rejected", "pointers") for item in expected[key]}
+    txids = {bytes.fromhex(item["txid"])[::-1] for key in ("rejected", "pointers") for item in expected[key]}
     revisions = [revision for item in expected["registrations"] for revision in item["revisions"]]
-    wanted |= {bytes.fromhex(revision["txid"])[::-1] for revision in revisions}
+    txids |= {bytes.fromhex(revision["txid"])[::-1] for revision in revisions}
     watched = block.WatchedOutpoints(
         Outpoint.parse(revision["outpoint"]) for revision in revisions if revision["outpoint"]
     )
@@ -452,7 +452,7 @@ def test_everything_the_sample_chain_has_to_say_is_flagged(sample: Path) -> None
         results |= {ids[candidate.tx_index] for candidate in block.worth_reading(data, watched)}
         count += 1
     assert count == 129
-    assert wanted <= results
+    assert txids <= results
 
 
 def test_real_blocks_are_walked_to_their_merkle_root(shared: Path) -> None:

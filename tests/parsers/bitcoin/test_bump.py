@@ -211,8 +211,8 @@ def tampered(draw: st.DrawFn) -> bytes:
     count = draw(st.integers(1, 12))
     txids = block(count)
     every = whole(txids)
-    wanted = draw(st.sets(st.sampled_from(txids), min_size=1))
-    path = draw(st.sampled_from([every, bump.extract(every, wanted)]))
+    leaves = draw(st.sets(st.sampled_from(txids), min_size=1))
+    path = draw(st.sampled_from([every, bump.extract(every, leaves)]))
     nodes = [node for row in merkle.rows(txids) for node in row]
     levels = [
         [(leaf.offset, 1 if leaf.hash is None else 2 * leaf.txid, leaf.hash) for leaf in level] for level in path.levels

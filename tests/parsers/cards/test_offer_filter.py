@@ -59,7 +59,7 @@ def test_an_offer_for_all_skills_leaves_none_unpriced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "met"),
+    ("offer_filter", "met"),
     [
         (OfferFilter(), True),
         (OfferFilter(skills=["a"]), True),
@@ -70,9 +70,9 @@ def test_an_offer_for_all_skills_leaves_none_unpriced() -> None:
         (OfferFilter(price_currency="USD"), True),
     ],
 )
-def test_an_unpriced_listing_meets_skill_filters_only(wanted: OfferFilter, met: bool) -> None:
-    assert meets(listed("a"), wanted) is met
-    assert cheapest(entries(listed("a")), wanted) is None
+def test_an_unpriced_listing_meets_skill_filters_only(offer_filter: OfferFilter, met: bool) -> None:
+    assert meets(listed("a"), offer_filter) is met
+    assert cheapest(entries(listed("a")), offer_filter) is None
 
 
 def test_a_listing_without_skills_has_an_entry_too() -> None:
@@ -99,8 +99,8 @@ def test_the_cheapest_is_lowest_among_those_that_meet_all_whatever_their_interva
         offer(3, "USD", "0.050", "day", skills="b"),
     )
 
-    def lowest(**wanted: object) -> str | None:
-        result = cheapest(entries(many), OfferFilter(**wanted))  # type: ignore[arg-type]
+    def lowest(**filters: object) -> str | None:
+        result = cheapest(entries(many), OfferFilter(**filters))  # type: ignore[arg-type]
         return result and result.id
 
     assert lowest() == "o2"
@@ -174,27 +174,27 @@ filters = st.builds(
 
 @settings(max_examples=500)
 @given(listings, filters)
-def test_a_listing_is_met_when_one_row_of_its_flat_table_is(listing: Listed, wanted: OfferFilter) -> None:
-    assert meets(listing, wanted) == any(row_meets(row, wanted) for row in rows(*listing))
+def test_a_listing_is_met_when_one_row_of_its_flat_table_is(listing: Listed, offer_filter: OfferFilter) -> None:
+    assert meets(listing, offer_filter) == any(row_meets(row, offer_filter) for row in rows(*listing))
 
 
 @settings(max_examples=500)
 @given(listings, filters)
-def test_the_cheapest_is_what_reading_the_list_by_hand_finds(listing: Listed, wanted: OfferFilter) -> None:
+def test_the_cheapest_is_what_reading_the_list_by_hand_finds(listing: Listed, offer_filter: OfferFilter) -> None:
     best: Offer | None = None
     least = Fraction(0)
     anchor: str | None = None
     for item in listing.offers:
         table = rows(listing.skills, [item])
-        if not any(row.amount is not None and row_meets(row, wanted) for row in table):
+        if not any(row.amount is not None and row_meets(row, offer_filter) for row in table):
             continue
         anchor = anchor or item.currency
-        price = row_price(Row(None, None, None, item.currency, item.amount), wanted)
-        if price is None or (wanted.price_currency is None and item.currency != anchor):
+        price = row_price(Row(None, None, None, item.currency, item.amount), offer_filter)
+        if price is None or (offer_filter.price_currency is None and item.currency != anchor):
             continue
         if best is None or price < least:
             best, least = item, price
-    assert cheapest(entries(listing), wanted) == best
+    assert cheapest(entries(listing), offer_filter) == best
 
 
 def test_prices_per_day_are_compared_among_offers_that_have_one() -> None:

@@ -278,9 +278,9 @@ def test_meaning_survives_when_a_listing_has_more_text_than_is_indexed() -> None
 
 
 def test_prices_of_a_tool_stand_in_its_entry_or_in_the_config() -> None:
-    own = {"command": "x", "tools": ["a"], "x-payment-config": [PRICE | {"id": "own"}]}
+    entry = {"command": "x", "tools": ["a"], "x-payment-config": [PRICE | {"id": "own"}]}
     config = read(
-        json.dumps({"mcpServers": {"t": own, "u": {"command": "y", "tools": ["a"]}}, "x-payment": [PRICE]}).encode()
+        json.dumps({"mcpServers": {"t": entry, "u": {"command": "y", "tools": ["a"]}}, "x-payment": [PRICE]}).encode()
     )
     assert isinstance(config, ToolConfig)
     assert [[item.id for item in server.offers] for server in config.servers] == [["own"], ["p"]]

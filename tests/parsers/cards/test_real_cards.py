@@ -41,7 +41,7 @@ def test_every_real_a2a_card_but_the_one_without_an_address_is_a_card(
 ) -> None:
     assert len(a2a) == 233
     refused = {(entry["repo"], entry["path"]): result.errors for entry, result in a2a if result.card is None}
-    assert {place: [reason.sentence for reason in reasons] for place, reasons in refused.items()} == {
+    assert {source: [reason.sentence for reason in reasons] for source, reasons in refused.items()} == {
         ("prassanna-ravishankar/a2a-registry", "agents/example-weather-bot.json"): [
             "the card has neither a url nor an interface"
         ]
@@ -113,10 +113,10 @@ def test_capabilities_of_another_type_are_warned_of(a2a: list[tuple[dict[str, An
 def test_other_price_lists_in_cards_are_warned_of_with_the_right_member(
     a2a: list[tuple[dict[str, Any], Examination]],
 ) -> None:
-    own = [result for entry, result in a2a if "pricing" in entry["card"] and result.card]
-    assert len(own) >= 60
+    priced = [result for entry, result in a2a if "pricing" in entry["card"] and result.card]
+    assert len(priced) >= 60
     assert all(
-        ("ignored", "/pricing") in [(warning.code, warning.pointer) for warning in result.warnings] for result in own
+        ("ignored", "/pricing") in [(warning.code, warning.pointer) for warning in result.warnings] for result in priced
     )
 
 

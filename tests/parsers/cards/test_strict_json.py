@@ -130,18 +130,18 @@ def test_plain_garbage_is_not_json_in_those_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "place"),
+    ("body", "location"),
     [
         (b'{"a":\n "\xc3\xa9" 1}', "line 2, column 6"),
         (b'{\n\n "\xc3\xa9": "\xff"}', "line 3, column 8"),
         (b'{\n"\xc3\xa9": "\\ud800"}', "line 2, column 7"),
     ],
 )
-def test_what_is_wrong_is_named_by_line_and_column(body: bytes, place: str) -> None:
+def test_what_is_wrong_is_named_by_line_and_column(body: bytes, location: str) -> None:
     with pytest.raises(CardError) as caught:
         loads(body)
     (reason,) = caught.value.reasons
-    assert reason.detail.endswith(f" at {place}")
+    assert reason.detail.endswith(f" at {location}")
     assert reason.explanation == f"{reason.sentence}: {reason.detail}"
 
 

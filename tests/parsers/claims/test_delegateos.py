@@ -38,8 +38,8 @@ ROOT = token_issue.create_dct(ISSUER, AUTHORITY)
 
 
 def context(**members: Any) -> tokens.TokenContext:
-    wanted: dict[str, Any] = {"operation": "read", "namespace": "docs", "resource": "/project/a", **members}
-    return tokens.TokenContext(roots=frozenset((principal_of(ISSUER),)), now=wanted.pop("now", NOW), **wanted)
+    request: dict[str, Any] = {"operation": "read", "namespace": "docs", "resource": "/project/a", **members}
+    return tokens.TokenContext(roots=frozenset((principal_of(ISSUER),)), now=request.pop("now", NOW), **request)
 
 
 def code(dct: Any, **members: Any) -> str:

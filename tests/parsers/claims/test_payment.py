@@ -50,9 +50,9 @@ def terms(*offers: Offer, **more: Any) -> PaymentTerms:
     return replace(PaymentTerms(offers=offers or (offer(),), chains=chains), **more)
 
 
-def refusal(value: Any, wanted: PaymentTerms) -> tuple[int, str, str]:
+def refusal(value: Any, payment_terms: PaymentTerms) -> tuple[int, str, str]:
     with pytest.raises(PaymentRefusedError) as caught:
-        verify(value, wanted)
+        verify(value, payment_terms)
     assert str(caught.value)
     assert caught.value.code == CODES[caught.value.name]
     return caught.value.code, caught.value.name, caught.value.reason
@@ -74,10 +74,10 @@ MANY_INPUTS = serialise(
     [("deposit", "pending", 10_000), ("final", "needsFinal", 40_000), ("full", "pending", 50_000)],
 )
 def test_each_stage_of_a_deposit_needs_its_part(stage: str, state: str, needed: int) -> None:
-    wanted = terms(offer(depositPct=Decimal("0.2"), slippagePct=0), state=state)
-    payment = verify(claim(stage=stage, rawTx=paying((needed, p2pkh(KEY)))), wanted)
+    payment_terms = terms(offer(depositPct=Decimal("0.2"), slippagePct=0), state=state)
+    payment = verify(claim(stage=stage, rawTx=paying((needed, p2pkh(KEY)))), payment_terms)
     assert (payment.needed, payment.least, payment.paid) == (needed, needed, needed)
-    assert refusal(claim(stage=stage, rawTx=paying((needed - 1, p2pkh(KEY)))), wanted)[1] == "AmountInsufficient"
+    assert refusal(claim(stage=stage, rawTx=paying((needed - 1, p2pkh(KEY)))), payment_terms)[1] == "AmountInsufficient"
 
 
 @pytest.mark.parametrize(
@@ -131,20 +131,20 @@ def test_no_claim_is_payment_missing() -> None:
      ("failed", set())],
 )  # fmt: skip
 def test_a_task_takes_the_stages_of_its_state(state: str, taken: set[str]) -> None:
-    wanted = terms(offer(depositPct=Decimal("0.2")), state=state)
+    payment_terms = terms(offer(depositPct=Decimal("0.2")), state=state)
     for stage in ("deposit", "final", "full"):
         if stage in taken:
-            assert verify(claim(stage=stage), wanted).claim.stage == stage
+            assert verify(claim(stage=stage), payment_terms).claim.stage == stage
         else:
-            assert refusal(claim(stage=stage), wanted) == (-32032, "StageMismatch", "stage")
+            assert refusal(claim(stage=stage), payment_terms) == (-32032, "StageMismatch", "stage")
 
 
 def test_slippage_is_one_percent_also_at_rate_1_unless_the_price_says_otherwise() -> None:
     assert verify(claim(rawTx=paying((49_500, p2pkh(KEY)))), terms()).least == 49_500
     for part, least in ((Decimal(0), 50_000), (Decimal("0.05"), 47_500), (Decimal("0.00001"), 50_000)):
-        wanted = terms(offer(slippagePct=part))
-        assert verify(claim(rawTx=paying((least, p2pkh(KEY)))), wanted).least == least
-        assert refusal(claim(rawTx=paying((least - 1, p2pkh(KEY)))), wanted)[0] == -32033
+        payment_terms = terms(offer(slippagePct=part))
+        assert verify(claim(rawTx=paying((least, p2pkh(KEY)))), payment_terms).least == least
+        assert refusal(claim(rawTx=paying((least - 1, p2pkh(KEY)))), payment_terms)[0] == -32033
 
 
 def test_outputs_to_the_address_count_together_and_others_do_not() -> None:
@@ -196,11 +196,11 @@ def test_a_transaction_must_be_final_in_the_next_block(
     locktime: int, sequence: int, height: int | None, is_final: bool
 ) -> None:
     value = claim(rawTx=paying((50_000, p2pkh(KEY)), locktime=locktime, sequence=sequence))
-    wanted = terms(height=lambda _chain: height)
+    payment_terms = terms(height=lambda _chain: height)
     if is_final:
-        assert verify(value, wanted).tx.locktime == locktime
+        assert verify(value, payment_terms).tx.locktime == locktime
     else:
-        assert refusal(value, wanted) == (-32031, "PaymentInvalid", "not-final")
+        assert refusal(value, payment_terms) == (-32031, "PaymentInvalid", "not-final")
 
 
 def test_inputs_that_no_payment_has_are_refused() -> None:

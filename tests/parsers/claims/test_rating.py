@@ -103,14 +103,16 @@ def test_receipts_that_only_the_worker_signed_never_move_a_rating(
 
 
 @given(HISTORIES, records(counter_signer=st.sampled_from(OWN)))
-def test_evidence_by_own_keys_and_the_same_owner_never_counts(history: list[ReceiptRecord], own: ReceiptRecord) -> None:
-    assert numbers([*history, own]) == numbers(history)
+def test_evidence_by_own_keys_and_the_same_owner_never_counts(
+    history: list[ReceiptRecord], record: ReceiptRecord
+) -> None:
+    assert numbers([*history, record]) == numbers(history)
 
 
 @given(HISTORIES, records(payer=st.sampled_from(OWN)))
-def test_payments_by_own_keys_are_no_payments(history: list[ReceiptRecord], own: ReceiptRecord) -> None:
-    own = own._replace(task="", payment=own.payment and "own:0")  # a payment has one payer
-    assert numbers([*history, own]) == numbers([*history, own._replace(payment="")])
+def test_payments_by_own_keys_are_no_payments(history: list[ReceiptRecord], record: ReceiptRecord) -> None:
+    record = record._replace(task="", payment=record.payment and "own:0")  # a payment has one payer
+    assert numbers([*history, record]) == numbers([*history, record._replace(payment="")])
 
 
 @given(

@@ -69,8 +69,8 @@ def test_an_attestation_is_counter_signed_by_the_issuer_of_its_contract() -> Non
 
 def test_of_ones_own_contract_there_is_no_second_key() -> None:
     body = {name: value for name, value in contract(issuer=ed25519_id(AGENT)).items() if name != "signature"}
-    own = {**body, "signature": sign_object(AGENT, body)}
-    (work,) = receipts_in("attestation", {"attestation": attestation(), "contract": own}, NOW)
+    signed = {**body, "signature": sign_object(AGENT, body)}
+    (work,) = receipts_in("attestation", {"attestation": attestation(), "contract": signed}, NOW)
     assert work.record.counter_signer == ""
 
 

@@ -38,7 +38,7 @@ def expected(sample: Path) -> Any:
     return oracle(sample)
 
 
-def place(outpoint: str) -> tuple[str, int]:
+def position_of(outpoint: str) -> tuple[str, int]:
     """Txid and output number of `<txid>_<vout>`."""
     txid, vout = outpoint.split("_")
     return txid, int(vout)
@@ -53,7 +53,7 @@ def transaction(*scripts: bytes, witness: tuple[bytes, ...] = ()) -> Transaction
 def test_every_pointer_of_the_sample_chain_is_read_as_its_oracle_says(chain: Any, expected: Any) -> None:
     assert len(expected["pointers"]) == 13
     for want in expected["pointers"]:
-        txid, vout = place(want["outpoint"])
+        txid, vout = position_of(want["outpoint"])
         result = output_record.read(chain[txid], vout).pointer
         assert result is not None
         messages = {
@@ -84,7 +84,7 @@ def test_every_revision_of_the_sample_chain_has_the_owner_signer_and_body_of_its
     seen = revisions(expected)
     assert len(seen) > 60
     for _, revision in seen:
-        txid, vout = place(revision["outpoint"])
+        txid, vout = position_of(revision["outpoint"])
         parsed = output_record.read(chain[txid], vout)
         body = parsed.inscription.body if parsed.inscription else None
         if revision["cardSha256"]:
@@ -99,7 +99,7 @@ def test_every_revision_of_the_sample_chain_has_the_owner_signer_and_body_of_its
 def test_every_first_record_of_the_sample_chain_has_the_kind_of_its_oracle(chain: Any, expected: Any) -> None:
     for registration, revision in revisions(expected):
         if revision["kind"] == "inscribed":
-            parsed = output_record.read(chain[revision["txid"]], place(revision["outpoint"])[1])
+            parsed = output_record.read(chain[revision["txid"]], position_of(revision["outpoint"])[1])
             assert parsed.kind == registration["type"]
             assert parsed.inscription is not None
             assert envelope.is_json(parsed.inscription.content_type)
@@ -109,7 +109,7 @@ def test_every_first_record_of_the_sample_chain_has_the_kind_of_its_oracle(chain
 def test_near_misses_of_the_sample_chain_have_the_reasons_of_its_oracle(chain: Any, expected: Any) -> None:
     answers = {}
     for want in expected["rejected"]:
-        txid, vout = place(want["outpoint"])
+        txid, vout = position_of(want["outpoint"])
         parsed = output_record.read(chain[txid], vout)
         for code in parsed.near:
             answers[SENTENCES[code]] = want["reason"]
@@ -126,7 +126,7 @@ def test_near_misses_of_the_sample_chain_have_the_reasons_of_its_oracle(chain: A
 
 def test_a_command_other_than_set_is_named_by_the_map(chain: Any, expected: Any) -> None:
     (want,) = (want for want in expected["rejected"] if want["reason"] == SENTENCES["map-command"])
-    txid, vout = place(want["outpoint"])
+    txid, vout = position_of(want["outpoint"])
     assert output_record.read(chain[txid], vout).map == Map({}, ("GET",))
 
 

@@ -217,9 +217,9 @@ def test_any_commits_beside_merges_are_found_as_in_a_dictionary(engine: NativeEn
         word, ids = chance.choice(WORDS), {str(chance.randrange(18)) for _ in range(chance.choice((1, 1, 2, 5)))}
         removed = {str(chance.randrange(18)) for _ in range(chance.randrange(3))} - ids
         engine.write([*ids, *removed], [listing(id_, word) for id_ in ids], IndexPosition("e", seq))
-        model = {id_: own for id_, own in model.items() if id_ not in removed} | dict.fromkeys(ids, word)
+        model = {id_: text for id_, text in model.items() if id_ not in removed} | dict.fromkeys(ids, word)
         for word in WORDS:
-            expected = {id_ for id_, own in model.items() if own == word}
+            expected = {id_ for id_, text in model.items() if text == word}
             assert ids_with(engine, word) == expected
             assert engine.terms().frequency(word) == len(expected)
     engine.jobs.wait()

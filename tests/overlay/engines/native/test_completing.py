@@ -51,8 +51,8 @@ def test_labels_complete_by_their_first_or_second_line(
         np.array(documents, np.int64), *jagged(rows), *table, *pack([key.encode() for key in keys])
     )
     assert list(zip(of_documents.tolist(), numbers.tolist(), strict=True)) == [
-        (place, number)
-        for place, document in enumerate(documents)
+        (index, number)
+        for index, document in enumerate(documents)
         for number in rows[document]
         if number < len(labels) and any(all(key in line for key in keys) for line in labels[number][:2])
     ]
@@ -68,20 +68,20 @@ def test_a_label_with_fewer_lines_is_read_to_its_end(label: bytes) -> None:
     rows=rows_of_numbers,
     counts=st.lists(st.integers(0, 6), min_size=5, max_size=5),
     documents=st.lists(st.integers(0, 4), max_size=4),
-    wanted=st.lists(st.integers(-3, 7), max_size=4),
+    expected=st.lists(st.integers(-3, 7), max_size=4),
 )
 @settings(deadline=None)
 def test_the_words_of_texts_are_the_first_of_a_document(
-    rows: list[list[int]], counts: list[int], documents: list[int], wanted: list[int]
+    rows: list[list[int]], counts: list[int], documents: list[int], expected: list[int]
 ) -> None:
     documents = [document for document in documents if document < len(rows)]
-    is_contained = np.zeros(len(wanted), np.uint8)
+    is_contained = np.zeros(len(expected), np.uint8)
     label_kernels.contained(
         np.array(documents, np.int64), jagged(rows)[0], np.array(counts, np.uint32), jagged(rows)[1],
-        np.array(wanted, np.int64), is_contained,
+        np.array(expected, np.int64), is_contained,
     )  # fmt: skip
     texts = {number for document in documents for number in rows[document][: counts[document]]}
-    assert is_contained.tolist() == [number in texts for number in wanted]
+    assert is_contained.tolist() == [number in texts for number in expected]
 
 
 def jagged(rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:

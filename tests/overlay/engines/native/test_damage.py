@@ -79,9 +79,9 @@ def test_a_derived_array_that_is_missing_or_shorter_or_of_another_type_is_refuse
 def test_a_number_outside_is_refused(arrays: dict[str, Any], name: str) -> None:
     if name == "document_labels" and not len(arrays[name]):
         return
-    for place, number in ((0, BREAK - 1), (-1, 1 << 20)):
+    for index, number in ((0, BREAK - 1), (-1, 1 << 20)):
         changed = arrays[name].copy()
-        changed[place] = number
+        changed[index] = number
         with pytest.raises(SegmentError, match="array "):
             check_all(arrays | {name: changed}, len(DOCUMENTS))
 
@@ -112,9 +112,9 @@ def test_an_impact_that_no_term_has_is_refused(arrays: dict[str, Any], impact: f
 
 
 def test_sections_that_lead_outside_of_their_text_are_refused(arrays: dict[str, Any]) -> None:
-    for place, number in ((5, 60_000), (0, 60_000), (-1, 60_000)):
+    for index, number in ((5, 60_000), (0, 60_000), (-1, 60_000)):
         changed = arrays["section_ends"].copy()
-        changed[place] = number
+        changed[index] = number
         with pytest.raises(SegmentError, match="array section_ends leads outside"):
             check_all(arrays | {"section_ends": changed}, len(DOCUMENTS))
     offsets = arrays["section_ends_offsets"].copy()
@@ -262,8 +262,8 @@ def test_no_flipped_or_missing_byte_lets_a_search_read_outside(
     folder, tried = trying
     path = manifest.segment_path(folder, damaging.largest(folder).name)
     array = data.draw(st.sampled_from(sorted(SegmentFile.open(path).arrays)))
-    place, length = damaging.place_of(path, array)
-    start = place + data.draw(st.integers(0, max(0, length - 1)))
+    offset, length = damaging.place_of(path, array)
+    start = offset + data.draw(st.integers(0, max(0, length - 1)))
     stop = start + data.draw(st.sampled_from((0, 0, 0, 1, 8)))
     answer = tried(path.name, start, stop, data.draw(st.integers(0, 7)))
     assert answer["outside"] == []
@@ -280,8 +280,8 @@ def test_a_flip_at_both_ends_of_every_array_is_found(
     folder, tried = trying
     path = manifest.segment_path(folder, damaging.largest(folder).name)
     for array in SegmentFile.open(path).arrays:
-        place, length = damaging.place_of(path, array)
-        for start in (place, place + length - 1) if length else ():
+        offset, length = damaging.place_of(path, array)
+        for start in (offset, offset + length - 1) if length else ():
             answer = tried(path.name, start, start, bit)
             assert answer["outside"] == [], array
             assert array in answer["checked"]

@@ -196,7 +196,7 @@ def test_killed_at_any_instant_of_writing_merging_and_rebuilding_an_index_holds_
             state = killing.state(seq)
             assert count(index) == len(state)
             for word in set(state.values()):
-                assert matching_ids(index, word) == {id_ for id_, own in state.items() if own == word}
+                assert matching_ids(index, word) == {id_ for id_, text in state.items() if text == word}
             engine = index._engine
             assert isinstance(engine, NativeEngine)
             published = manifest.read(engine.folder)

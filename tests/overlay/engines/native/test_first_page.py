@@ -74,9 +74,9 @@ def first_page(plan: QueryPlan, indexed: Sequence[Indexed], newest: float) -> li
     pairs = sorted(zip(scores, results, strict=True), key=lambda pair: (-pair[0], pair[1].id))
     order = [one for _, one in pairs]
     if len(order) > CANDIDATES and flooding([one.source for one in order[:CANDIDATES]]):
-        order = [order[place] for place in spread([one.source for one in order], CANDIDATES)]
+        order = [order[index] for index in spread([one.source for one in order], CANDIDATES)]
     head = order[:CANDIDATES]
-    return [head[place].id for place in diversified([one.source for one in head], PAGE)]
+    return [head[index].id for index in diversified([one.source for one in head], PAGE)]
 
 
 def test_the_first_page_is_that_of_the_whole_formula(index: SearchIndex, documents: list[Document]) -> None:

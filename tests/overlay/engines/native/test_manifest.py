@@ -77,11 +77,11 @@ def test_a_damaged_manifest_is_refused_by_name_or_reads_as_it_was(tmp_path: Path
     manifest.publish(tmp_path, SAMPLE)
     path = tmp_path / "manifest"
     stored = bytearray(path.read_bytes())
-    place = data.draw(st.integers(0, len(stored) - 1))
+    index = data.draw(st.integers(0, len(stored) - 1))
     if data.draw(st.booleans()):
-        stored[place] ^= 1 << data.draw(st.integers(0, 7))
+        stored[index] ^= 1 << data.draw(st.integers(0, 7))
     else:
-        del stored[place : place + data.draw(st.integers(1, len(stored)))]
+        del stored[index : index + data.draw(st.integers(1, len(stored)))]
     path.write_bytes(stored)
     try:
         result = manifest.read(tmp_path)
@@ -134,11 +134,11 @@ def test_damaged_tombstones_are_refused_by_name_or_read_as_they_were(tmp_path: P
     path = tmp_path / "base-1.deleted"
     manifest.write_deleted(tmp_path, "base-1", tombstones(3, 99))
     stored = bytearray(path.read_bytes())
-    place = data.draw(st.integers(0, len(stored) - 1))
+    index = data.draw(st.integers(0, len(stored) - 1))
     if data.draw(st.booleans()):
-        stored[place] ^= 1 << data.draw(st.integers(0, 7))
+        stored[index] ^= 1 << data.draw(st.integers(0, 7))
     else:
-        del stored[place:]
+        del stored[index:]
     path.write_bytes(stored)
     try:
         bits = manifest.read_deleted(tmp_path, ENTRY)

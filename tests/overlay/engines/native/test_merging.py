@@ -43,7 +43,7 @@ MASKS = st.lists(st.booleans(), max_size=6)
 def test_merged_segments_equal_one_built_of_the_documents(
     seed: int, masks: list[list[bool]], unused: set[bytes]
 ) -> None:
-    of_segments = [documents(seed + place, len(mask)) for place, mask in enumerate(masks)]
+    of_segments = [documents(seed + number, len(mask)) for number, mask in enumerate(masks)]
     segments = [arrays_of(twins, unused) for twins in of_segments]
     pairs = [pair for twins, mask in zip(of_segments, masks, strict=True) for pair in zip(twins, mask, strict=True)]
     expected = [twin for twin, is_kept in pairs if is_kept]

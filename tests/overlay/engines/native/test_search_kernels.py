@@ -266,7 +266,7 @@ class Offers:
         )
         self.accepted = rows(random, size, 3)
         self.names_skills = bytes_of(random, size)
-        self.skills, self.own = rows(random, size, 4), rows(random, DOCUMENTS, 4)
+        self.skills, self.document_skills = rows(random, size, 4), rows(random, DOCUMENTS, 4)
 
 
 @given(SEEDS)
@@ -280,12 +280,12 @@ def test_one_offer_meets_all_filters(random: Random) -> None:
     meets, mask = np.full(offers.size, 7, np.uint8), np.full(DOCUMENTS, 7, np.uint8)
     total = kernels.meeting(
         np.array(documents, np.int64), offers.offsets, offers.currency, offers.interval, offers.amount,
-        *offers.accepted[1:], offers.names_skills, *offers.skills[1:], *offers.own[1:],
+        *offers.accepted[1:], offers.names_skills, *offers.skills[1:], *offers.document_skills[1:],
         currencies, intervals, skills, low, high, meets, mask,
     )  # fmt: skip
 
     def is_met(document: int, offer: int) -> bool:
-        named = offers.skills[0][offer] if offers.names_skills[offer] else offers.own[0][document]
+        named = offers.skills[0][offer] if offers.names_skills[offer] else offers.document_skills[0][document]
         currency = offers.currency[offer]
         return bool(
             (not len(currencies) or any(currencies[one] for one in offers.accepted[0][offer]))
@@ -315,8 +315,8 @@ def test_the_lowest_price_is_of_an_offer_that_meets_the_filters(random: Random) 
         np.array(documents, np.int64), offers.offsets, meets, offers.currency, offers.amount, ranks, is_of_first, lowest
     )
     for document, rank in zip(documents, lowest.tolist(), strict=True):
-        own = range(int(offers.offsets[document]), int(offers.offsets[document + 1]))
-        priced = [one for one in own if meets[one] and ranks[offers.amount[one]] != kernels.NOWHERE]
+        range_of_offers = range(int(offers.offsets[document]), int(offers.offsets[document + 1]))
+        priced = [one for one in range_of_offers if meets[one] and ranks[offers.amount[one]] != kernels.NOWHERE]
         if is_of_first:
             priced = [one for one in priced if offers.currency[one] == offers.currency[priced[0]]]
         assert rank == min((int(ranks[offers.amount[one]]) for one in priced), default=int(kernels.NOWHERE))

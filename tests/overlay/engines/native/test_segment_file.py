@@ -69,8 +69,8 @@ def test_the_table_holds_the_crc_32c_of_each_array(tmp_path: Path) -> None:
     assert slow_crc32c(b"123456789") == 0xE3069283  # the check value of its catalogue
     segment_file.write(tmp_path / "a.segment", SAMPLE)
     data = (tmp_path / "a.segment").read_bytes()
-    for place, array in enumerate(SAMPLE.values()):
-        entry = data[64 * (place + 1) : 64 * (place + 2)]
+    for index, array in enumerate(SAMPLE.values()):
+        entry = data[64 * (index + 1) : 64 * (index + 2)]
         assert int.from_bytes(entry[44:48], "little") == slow_crc32c(array.tobytes())
 
 
@@ -80,25 +80,25 @@ def test_a_crc_of_several_megabytes_is_that_of_one_pass() -> None:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(place=st.integers(0, 703), bit=st.integers(0, 7))
-@example(place=0, bit=0)
-@example(place=8, bit=1)
-@example(place=12, bit=7)
-@example(place=24, bit=0)
-def test_a_flipped_bit_is_refused_or_its_array_is_named(tmp_path: Path, place: int, bit: int) -> None:
+@given(offset=st.integers(0, 703), bit=st.integers(0, 7))
+@example(offset=0, bit=0)
+@example(offset=8, bit=1)
+@example(offset=12, bit=7)
+@example(offset=24, bit=0)
+def test_a_flipped_bit_is_refused_or_its_array_is_named(tmp_path: Path, offset: int, bit: int) -> None:
     path = tmp_path / "a.segment"
     segment_file.write(path, SAMPLE)
     data = bytearray(path.read_bytes())
     assert len(data) == 704
-    data[place] ^= 1 << bit
+    data[offset] ^= 1 << bit
     path.write_bytes(data)
-    if place < 28 or 64 <= place < 320:
+    if offset < 28 or 64 <= offset < 320:
         with pytest.raises(SegmentError, match=str(path)):
             SegmentFile.open(path)
         return
     file = SegmentFile.open(path)
     assert file.damaged() == [name for name in SAMPLE if not np.array_equal(file.arrays[name], SAMPLE[name])]
-    in_arrays = 320 <= place < 328 or 384 <= place < 408 or 448 <= place < 448 + 240
+    in_arrays = 320 <= offset < 328 or 384 <= offset < 408 or 448 <= offset < 448 + 240
     assert len(file.damaged()) == in_arrays
 
 

@@ -154,10 +154,10 @@ def test_an_output_without_a_proof_or_of_the_size_of_two_merkle_nodes_is_left_ou
 
 def test_an_answer_has_room_for_so_many_bytes() -> None:
     proofs = [proof_of(400_000, seed) for seed in range(20)]
-    wanted = current(*(txid for txid, _ in proofs))
+    expected = current(*(txid for txid, _ in proofs))
     for factor, form in ((1, aggregated), (4, lambda outputs: encode(output_list(outputs)))):
-        outputs = lookup_api.proved_outputs(ProofStore(*proofs), wanted, MAX_ANSWER_BYTES // factor)
-        assert [output.outpoint for output in outputs] == [output.outpoint for output in wanted[: len(outputs)]]
+        outputs = lookup_api.proved_outputs(ProofStore(*proofs), expected, MAX_ANSWER_BYTES // factor)
+        assert [output.outpoint for output in outputs] == [output.outpoint for output in expected[: len(outputs)]]
         assert MAX_ANSWER_BYTES // 2 < len(form(outputs)) <= MAX_ANSWER_BYTES
 
 
@@ -211,11 +211,11 @@ def test_tokens_select_by_topic_domain_and_identity_key(services: AppServices, t
     ship, slap = (by_name(LOOKUPS, name) for name in ("ls_ship", "ls_slap"))
     assert ship is not None
     assert slap is not None
-    own = {"domain": "https://registry.example", "identityKey": key.secp256k1_public.hex()}
+    advertised = {"domain": "https://registry.example", "identityKey": key.secp256k1_public.hex()}
     for query, count in (
         ({}, 2),
         ("findAll", 2),
-        (own, 2),
+        (advertised, 2),
         ({"topics": ["tm_a2b"], "limit": 5}, 1),
         ({"topic": "tm_agent_registry"}, 1),
         ({"topics": []}, 0),
@@ -264,8 +264,8 @@ async def test_the_conformance_vectors_of_lookups_hold(overlay_url: str, shared:
             ) as answer:
                 body = await answer.read()
             other = "ls_custom" in str(sent) or "tm_ship" in str(sent.get("query"))
-            wanted = [400] if other else expected.get("status_oneof", [expected.get("status")])
-            assert answer.status in wanted, vector["id"]
+            statuses = [400] if other else expected.get("status_oneof", [expected.get("status")])
+            assert answer.status in statuses, vector["id"]
             if answer.status == 400:
                 assert json.loads(body)["status"] == "error"
             elif "content_type" in expected:
@@ -283,8 +283,8 @@ async def test_the_conformance_vectors_of_health_and_synchronisation_hold(overla
         for name in ("overlay/topic-management", "sync/gasp-protocol")
         for vector in json.loads((folder / f"{name}.json").read_text())["vectors"]
     ]
-    wanted = {"overlay.topicmanagement": (1, 3, 4), "sync.gasprotocol": (18, 20)}
-    ids = {f"{name}.{number}" for name, numbers in wanted.items() for number in numbers}
+    lengths = {"overlay.topicmanagement": (1, 3, 4), "sync.gasprotocol": (18, 20)}
+    ids = {f"{name}.{number}" for name, numbers in lengths.items() for number in numbers}
     chosen = [vector for vector in vectors if vector["id"] in ids]
     assert len(chosen) == len(ids)
     async with ClientSession(overlay_url) as client:

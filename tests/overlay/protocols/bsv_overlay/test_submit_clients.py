@@ -60,8 +60,8 @@ async def test_what_clients_submitted_is_answered(overlay_url: str, shared: Path
                 body = bytes.fromhex(recorded["body"]["hex"]) if recorded["body"] else b""
                 async with client.request(method, path, data=body, headers=headers) as answer:
                     if method == "OPTIONS":
-                        wanted = recorded["headers"]["Access-Control-Request-Headers"].split(", ")
-                        assert set(wanted) <= set(answer.headers["Access-Control-Allow-Headers"].lower().split(", "))
+                        requested = recorded["headers"]["Access-Control-Request-Headers"].split(", ")
+                        assert set(requested) <= set(answer.headers["Access-Control-Allow-Headers"].lower().split(", "))
                         continue
                     document = await answer.json()
                 answers.append(document if answer.status == 200 else document["code"])

@@ -133,9 +133,9 @@ def test_what_could_not_be_applied_is_named(ask: Ask, overlay_url: str) -> None:
     async def work(client: Client) -> Any:
         return (await client.call_tool("search", arguments)).structured_content
 
-    page, wanted = ask(work), api_page(overlay_url, **arguments)
-    assert page["unappliedFilters"] == wanted["unappliedFilters"] == ["priceCurrency"]
-    assert page["notes"] == wanted["notes"]
+    page, expected = ask(work), api_page(overlay_url, **arguments)
+    assert page["unappliedFilters"] == expected["unappliedFilters"] == ["priceCurrency"]
+    assert page["notes"] == expected["notes"]
 
 
 def test_filters_are_taken_by_their_other_names_too(ask: Ask, overlay_url: str) -> None:
@@ -147,8 +147,8 @@ def test_filters_are_taken_by_their_other_names_too(ask: Ask, overlay_url: str) 
 
     properties, page = ask(work)
     assert {"skill", "skillId", "currency", "acceptedCurrency"} <= properties.keys()
-    wanted = api_page(overlay_url, type="agent", skillId="getDexChart,watchChannels")
-    assert page["total"] == wanted["total"] > 0
+    expected = api_page(overlay_url, type="agent", skillId="getDexChart,watchChannels")
+    assert page["total"] == expected["total"] > 0
 
 
 def test_a_raw_transaction_is_diagnosed(ask: Ask, overlay_url: str) -> None:

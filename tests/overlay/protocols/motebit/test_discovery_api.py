@@ -76,9 +76,9 @@ def names(rows: list[dict[str, Any]]) -> list[str]:
 
 def test_recorded_requests_of_discover_via_relay_get_what_it_reads(url: str, shared: Path) -> None:
     expected = [["first", "second", "third"], ["first"], ["second"], ["first", "second"]]
-    for request, wanted in zip(recorded(shared, "motebit_relay"), expected, strict=True):
+    for request, answer in zip(recorded(shared, "motebit_relay"), expected, strict=True):
         rows = send(url, request).json()["agents"]
-        assert names(rows) == wanted, request.target
+        assert names(rows) == answer, request.target
         for row in rows:
             assert row["public_key"] == KEYS[row["display_name"]].hex()
             assert all(isinstance(row[name], str) for name in ("motebit_id", "endpoint_url"))

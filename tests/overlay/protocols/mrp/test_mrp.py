@@ -180,9 +180,9 @@ def test_budgets_and_proofs_narrow_offers(overlay_url: str) -> None:
     priced = api_page(overlay_url, priceCurrency="USD", maxPrice="1000", sort="price", limit=100)["items"]
     item = next(item for item in reversed(priced) if item["skills"])
     amount, name = item["cheapest"]["amount"], item["skills"][0]["id"]
-    wanted = f"mrp://capability/{name}?budget={{}}&format=json"
-    assert item["id"] in [offer["listing"] for offer in offers(overlay_url, wanted.format(amount))]
-    assert offers(overlay_url, wanted.format("0.0000001")) == []
+    uri = f"mrp://capability/{name}?budget={{}}&format=json"
+    assert item["id"] in [offer["listing"] for offer in offers(overlay_url, uri.format(amount))]
+    assert offers(overlay_url, uri.format("0.0000001")) == []
     all_in_budget = api_page(overlay_url, priceCurrency="USD", maxPrice=amount, q="agent", limit=20)["total"]
     assert len(offers(overlay_url, "agent", max_cost=float(amount))) == all_in_budget
     parsed = ask(overlay_url, "DISCOVER", {"intent": "watchtower", "proofs_required": ["a2b:domain"]})
@@ -464,5 +464,5 @@ def test_any_text_is_an_address_or_none(text: str) -> None:
 
 
 def test_capability_addresses() -> None:
-    wanted = parse_capability("mrp://capability/summarize_url?intent=read%20this&budget=0.5&format=markdown")
-    assert wanted == ("summarize_url", "read this", "0.5", "markdown")
+    capability = parse_capability("mrp://capability/summarize_url?intent=read%20this&budget=0.5&format=markdown")
+    assert capability == ("summarize_url", "read this", "0.5", "markdown")

@@ -49,8 +49,8 @@ def add(stored: MrpProviders, new: MrpProvider, token: str = "") -> None:
     stored.add(new, ".".join(new.host.split(".")[-2:]), token)
 
 
-def urls(stored: MrpProviders, now: int = NOW, after: str = "", **wanted: str) -> list[str]:
-    return [one.manifest_url for one in stored.page(now, 10, after, **wanted)]
+def urls(stored: MrpProviders, now: int = NOW, after: str = "", **filters: str) -> list[str]:
+    return [one.manifest_url for one in stored.page(now, 10, after, **filters)]
 
 
 def test_a_challenge_is_void_after_a_new_one_of_the_same_client_and_after_its_time(stored: MrpProviders) -> None:

@@ -53,8 +53,8 @@ def test_a_task_counts_once_alone_nested_and_signed_again() -> None:
     ]
     rating = rate(records, RatedListing(frozenset((BOB.key.hex(),))), NOW)
     assert (rating.rung, rating.completed) == (1, 1)
-    own = rate(records, RatedListing(frozenset((BOB.key.hex(), ALICE.key.hex()))), NOW)
-    assert own.score is None
+    by_own_keys = rate(records, RatedListing(frozenset((BOB.key.hex(), ALICE.key.hex()))), NOW)
+    assert by_own_keys.score is None
 
 
 def test_a_task_counts_once_whatever_spelling_its_identity_has() -> None:
@@ -63,9 +63,9 @@ def test_a_task_counts_once_whatever_spelling_its_identity_has() -> None:
     records = [
         record for number, one in enumerate(receipts) for record in evidence_in(ALICE.receipt(f"{number}", [one]))
     ]
-    own = [record for record in records if record.worker == BOB.key.hex()]
-    assert len({record.digest for record in own}) == 3
-    assert rate(own, RatedListing(frozenset((BOB.key.hex(),))), NOW).completed == 1
+    of_bob = [record for record in records if record.worker == BOB.key.hex()]
+    assert len({record.digest for record in of_bob}) == 3
+    assert rate(of_bob, RatedListing(frozenset((BOB.key.hex(),))), NOW).completed == 1
 
 
 @pytest.mark.parametrize(("time", "bounded"), [(-1e300, 0), (-5, 0), (1e300, SAFE_INTEGER)])

@@ -127,8 +127,8 @@ def test_the_key_of_an_entry_does_not_replace_a_trusted_one() -> None:
     receipt = BOB.receipt("b", motebit_id=ALICE.id)
     stated = verify_receipt_sequence([entry(receipt, BOB)], ReceiptRules(keys={}, now=NOW))
     assert (stated.verified, stated.binding) == (True, "unverified"), "the document names the key, and not the caller"
-    own = verify_receipt_sequence([entry(ALICE.receipt("a"), ALICE)], ReceiptRules(keys={}, now=NOW))
-    assert own.binding == "sovereign"
+    verdict = verify_receipt_sequence([entry(ALICE.receipt("a"), ALICE)], ReceiptRules(keys={}, now=NOW))
+    assert verdict.binding == "sovereign"
     pinned = ReceiptRules(keys={ALICE.id: ALICE.key}, now=NOW)
     assert verify_receipt_sequence([entry(receipt, BOB)], pinned).error == "bad-signature"
     upper = BOB.receipt("b", motebit_id=ALICE.id.upper())
