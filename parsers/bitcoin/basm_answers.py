@@ -68,15 +68,16 @@ def check_chained(previous: bytes, anchor: TopicAnchor) -> None:
     """Raise ParseError unless an anchor is chained to the hash before it."""
     if basm.chained(previous, anchor.block_hash, anchor.root) != anchor.tac:
         raise ParseError(f"the anchor at height {anchor.height:,} is not chained to the one before it")
-    if (anchor.root == basm.NO_HASH) != (anchor.admitted == 0):
-        raise ParseError(f"the anchor at height {anchor.height:,} counts {anchor.admitted:,} and has another root")
 
 
 def _anchor(entry: Any) -> TopicAnchor:
-    return TopicAnchor(
+    anchor = TopicAnchor(
         _whole(entry, "blockHeight"), _hash(entry, "blockHash"), _hash(entry, "basmRoot"),
         _whole(entry, "admittedCount"), _hash(entry, "tac"),
     )  # fmt: skip
+    if (anchor.root == basm.NO_HASH) != (anchor.admitted == 0):
+        raise ParseError(f"the anchor at height {anchor.height:,} counts {anchor.admitted:,} and has another root")
+    return anchor
 
 
 def admitted(answer: Any, anchor: TopicAnchor) -> AdmittedPage:

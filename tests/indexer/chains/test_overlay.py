@@ -167,6 +167,13 @@ def other_place(_path: str, _question: Any, answer: Any) -> Any:
     return answer
 
 
+def uncounted(_path: str, _question: Any, answer: Any) -> Any:
+    """The last anchor is over transactions that it does not count; it is the first one where it is alone."""
+    for entry in answer.get("anchors", [])[-1:]:
+        entry["admittedCount"] = 0
+    return answer
+
+
 def made_up(path: str, question: Any, answer: Any) -> Any:
     """A transaction that is in no block, under anchors that fit it."""
     txid = b"\x99" * 32
@@ -213,6 +220,23 @@ async def test_nothing_that_is_made_up_comes_in(original: Original, change: Chan
         with pytest.raises(SourceError, match=message):
             await mirror.catch_up()
         assert mirror.facts()["events"] == []
+
+
+async def test_an_anchor_alone_that_does_not_count_what_it_is_over_is_refused(original: Original) -> None:
+    kit = original.kit
+    async with original.mirror() as mirror:
+        original.chain.arrive(*kit.blocks)
+        await original.caught_up()
+        await mirror.catch_up()
+        kit.mine(echo := kit.inscribe(agent("Echo")))
+        original.chain.arrive(*kit.blocks)
+        await original.caught_up()
+        original.relay.change = uncounted
+        with pytest.raises(SourceUnavailableError, match="counts 0 and has another root"):
+            await mirror.catch_up()
+        original.relay.change = lambda _path, _question, answer: answer
+        await mirror.catch_up()
+        assert mirror.live() == {str(echo)}
 
 
 async def test_what_is_left_out_is_missing_and_nothing_else(original: Original) -> None:
