@@ -79,7 +79,8 @@ class HttpClient:
     """A client of one server. Nothing is connected before the first request, nothing is left open after `close`.
 
     `label` names the server in messages; `secrets` are replaced in them. `gzip`: accept one gzip coding, else none.
-    `whole_seconds`, `silence_seconds` and `pauses` may be changed before the first request.
+    `whole_seconds`, `silence_seconds`, `pauses` and `clock`, of monotonic seconds, may be changed before the first
+    request.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class HttpClient:
         self._headers, self._secrets, self._gzip = {**(headers or {})}, tuple(secrets), gzip
         self._connections, self._slots = connections, asyncio.Semaphore(connections)
         self._session: aiohttp.ClientSession | None = None
+        self.clock: Callable[[], float] = time.monotonic
         self._limited_at, self._limited_for = float("-inf"), 0.0
         self.has_substitute: Callable[[], bool] = lambda: False
         """Whether another server answers what this one does not."""
@@ -228,12 +230,12 @@ class HttpClient:
             return
         seconds = retry_after(response.headers.get("Retry-After", ""), LONGEST_WITH_SUBSTITUTE)
         if response.status == 429 or seconds:
-            self._limited_at, self._limited_for = time.monotonic(), 1.0 if seconds is None else seconds
+            self._limited_at, self._limited_for = self.clock(), 1.0 if seconds is None else seconds
 
     def _wait(self) -> float:
         """The seconds until the next request, by the last Retry-After; not above 0 where there is no wait."""
         longest = LONGEST_WITH_SUBSTITUTE if self.has_substitute() else LONGEST_WAIT
-        return self._limited_at + min(self._limited_for, longest) - time.monotonic()
+        return self._limited_at + min(self._limited_for, longest) - self.clock()
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:

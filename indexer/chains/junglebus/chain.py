@@ -61,14 +61,15 @@ class JungleBusChain(Chain):
         self.name = name
         self.take_network(network, options)
         self.violations = Violations(name)
-        self.retries = RetryQueue(name, store)
+        self.clock = time.monotonic
+        self.retries = RetryQueue(name, store, self._now)
         self.poll_seconds = POLL_SECONDS
         self.client = JungleBusClient(name, server, self.violations, options.get("token", ""))
         self.headers = HeaderChain(name, network, store)
         self.prover = Prover(self.client, self.headers, self.violations)
         self.subscription = Subscription(self.client, name, subscription, self.violations)
         self._extra = ExtraTransactions(name, self.prover, store)
-        self._tracer = Tracer(self.prover, self._extra, self.retries)
+        self._tracer = Tracer(self.prover, self._extra, self.retries, self._now)
         self._sync: JungleBusHeaderSync | None = None
         self._delivered: dict[int, frozenset[bytes]] = {}
         self._unread: dict[bytes, int] = {}
@@ -99,6 +100,9 @@ class JungleBusChain(Chain):
         """How many of the server's responses were refused; `violations` counts them by kind."""
         return self.violations.total
 
+    def _now(self) -> float:
+        return self.clock()
+
     # -- headers
 
     async def open(self) -> None:
@@ -115,11 +119,11 @@ class JungleBusChain(Chain):
         if self._sync is None:
             raise SourceError(f"{self.name}: not open")
         await self._sync.refresh()
-        self._tip_time = time.monotonic()
+        self._tip_time = self.clock()
 
     async def tip(self) -> BlockRef | None:
         """The newest block of our best chain; the server's headers are fetched every `poll_seconds`."""
-        if time.monotonic() - self._tip_time >= self.poll_seconds:
+        if self.clock() - self._tip_time >= self.poll_seconds:
             await self._refresh()
         return self.headers.tip()
 
@@ -167,8 +171,8 @@ class JungleBusChain(Chain):
         """Request the newest blocks again, and retry unproved transactions; the lowest height to read again."""
         if not self._unread:
             await self.retries.save_removed()
-        if time.monotonic() - self._recheck_time >= self.poll_seconds:
-            self._recheck_time = time.monotonic()
+        if self.clock() - self._recheck_time >= self.poll_seconds:
+            self._recheck_time = self.clock()
             await self._recheck_newest(newest.height)
         for txid in self.retries.due(RETRIES):
             proven = await self._tracer.prove(txid)
@@ -179,14 +183,15 @@ class JungleBusChain(Chain):
         return self._lowest_unread(newest.height)
 
     def _lowest_unread(self, stored: int) -> int | None:
-        """The lowest stored block that was read without one of its transactions; each causes one reread."""
+        """The lowest stored block that was read without one of its transactions; each causes one reread, or more where
+        the newest blocks are known to lack it."""
         unread, self._unread = self._unread, {}
         late = {
             (txid, ref.hash): height
             for txid, height in unread.items()
             if height <= stored and txid not in self._delivered.get(height, ()) and (ref := self.headers.ref(height))
         }
-        fresh = late.keys() - self._reread
+        fresh = {key for key, height in late.items() if key not in self._reread or height in self._delivered}
         self._reread |= fresh
         return min((late[key] for key in fresh), default=None)
 
@@ -194,7 +199,10 @@ class JungleBusChain(Chain):
         """Request the newest blocks again: there may be matches that were not delivered before."""
         async for page in self.subscription.pages(max(self.first, height - OVERLAP + 1), height):
             fresh = [match for match in page.matches if match.txid not in self._delivered.get(match.height, ())]
-            self._unread |= {proven.txid: proven.height for proven in await self._tracer.admit(fresh)}
+            for proven in await self._tracer.admit(fresh):
+                if proven.height in self._delivered:  # the next page may lack it, as the one did that was read
+                    await self._extra.add(proven)
+                self._unread[proven.txid] = proven.height
 
     async def is_spent(self, outpoint: Outpoint) -> bool | None:
         """Whether an output is spent; the spending transaction is part of its block from then on."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from indexer.chains.http_client import gather
 from indexer.chains.junglebus.proving import ExtraTransactions, Proven, Prover
@@ -32,8 +31,10 @@ UNSPENT_CACHE = 100_000
 class Tracer:
     """Decides which delivered transactions count. Transactions that `prover` cannot verify are added to `retries`."""
 
-    def __init__(self, prover: Prover, extra: ExtraTransactions, retries: RetryQueue) -> None:
-        self._prover, self._extra, self._retries = prover, extra, retries
+    def __init__(
+        self, prover: Prover, extra: ExtraTransactions, retries: RetryQueue, clock: Callable[[], float]
+    ) -> None:
+        self._prover, self._extra, self._retries, self._clock = prover, extra, retries, clock
         self._unspent: OrderedDict[Outpoint, float] = OrderedDict()
         self._followed = block.WatchedOutpoints()
 
@@ -115,7 +116,7 @@ class Tracer:
     def _record_unspent(self, outpoint: Outpoint, answer: bytes | None) -> bool | None:
         if answer is None:
             return None
-        self._unspent[outpoint] = time.monotonic()
+        self._unspent[outpoint] = self._clock()
         self._unspent.move_to_end(outpoint)
         if len(self._unspent) > UNSPENT_CACHE:
             self._unspent.popitem(last=False)
@@ -132,7 +133,7 @@ class Tracer:
             self._followed.add(outpoints)
             for outpoint in outpoints:
                 checked = self._unspent.get(outpoint)
-                if checked is None or time.monotonic() - checked >= FRESH_SECONDS:
+                if checked is None or self._clock() - checked >= FRESH_SECONDS:
                     spender = await self.spender(outpoint)
                     if isinstance(spender, Proven):
                         pending.append(spender)

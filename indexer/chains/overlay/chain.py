@@ -49,6 +49,7 @@ class OverlayChain(Chain):
         self._opened: int | None = None
         self._client = OverlaySourceClient(name, base)
         self._headers = HeaderChain(name, network, store)
+        self.clock = time.monotonic
         self._refreshed = -POLL_SECONDS
         self._is_whole = True
 
@@ -105,7 +106,7 @@ class OverlayChain(Chain):
 
     async def tip(self) -> BlockRef | None:
         """The newest block of our best chain; the overlay's headers are fetched every `poll_seconds`."""
-        if time.monotonic() - self._refreshed >= self.poll_seconds:
+        if self.clock() - self._refreshed >= self.poll_seconds:
             tip = await self._client.tip()
             self._note_beginning(tip)
             await self._refresh(tip)
@@ -130,7 +131,7 @@ class OverlayChain(Chain):
         if newest is not None:
             await self._extend(newest.height + 1, tip.height)
         await asyncio.to_thread(self._headers.save)
-        self._refreshed = time.monotonic()
+        self._refreshed = self.clock()
 
     async def _extend(self, height: int, last: int) -> None:
         lowest, step = (self._headers.first or 0) + 1, 1

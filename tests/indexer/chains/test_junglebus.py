@@ -85,6 +85,18 @@ async def test_its_proof_is_kept_with_it(followed: Followed) -> None:
     assert [tuple(row) for row in stored] == [(followed.kit.raw(echo), bump_of(block, echo.txid))]
 
 
+async def test_what_two_pages_lack_and_a_third_delivers_is_read(followed: Followed) -> None:
+    kit, server = followed.kit, followed.server
+    kit.mine(echo := kit.inscribe(agent()))
+    server.unmatched.add(echo.txid)
+    await followed.look()
+    server.unmatched.clear()
+    lacks = iter((False, False, True))  # a page that has it and the one after it, and that of the second reading
+    server.alter("page", lambda rows: [] if next(lacks, False) else rows)
+    await followed.look(3)
+    await followed.agrees()
+
+
 async def test_a_transaction_proved_late_is_read_again_in_each_branch_that_has_it_at_this_height(
     followed: Followed,
 ) -> None:
