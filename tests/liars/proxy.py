@@ -17,6 +17,7 @@ from aiohttp import ClientSession, web
 from tests.waiting import stop
 
 PAGE = b"<!doctype html><title>502</title><h1>Bad gateway</h1>"
+_FORWARDED = ("Authorization", "Content-Type", "X-BSV-Topic")
 _DIGEST = re.compile(r"(?:0x)?[0-9a-f]{64}")
 _QUANTITY = re.compile(r"0x[0-9a-f]{1,16}")
 
@@ -34,16 +35,19 @@ def _status(status: int, **headers: str) -> Callable[[Reply, Reply | None], Repl
     return lambda _reply, _earlier: Reply(status, sent, PAGE)
 
 
-def _changed(change: Callable[[Any], Any]) -> Callable[[Reply, Reply | None], Reply]:
-    """A lie in the result of a JSON answer. An error has none, and stays; an answer of another form is cut."""
+def _changed(change: Callable[[Any], Any], change_bytes: Callable[[bytes], bytes]) -> Callable[..., Reply]:
+    """A lie in the result of an answer of JSON-RPC, in a whole document of JSON, or in bytes. An error has no result,
+    and stays."""
 
     def lie(reply: Reply, _earlier: Reply | None) -> Reply:
         try:
             answer = json.loads(reply.body)
-            if not answer.get("error"):
-                answer["result"] = change(answer["result"])
-        except (ValueError, KeyError, TypeError):
-            return _cut(reply, None)
+        except ValueError:
+            return reply._replace(body=change_bytes(reply.body))
+        if not isinstance(answer, dict) or "result" not in answer:
+            answer = change(answer)
+        elif not answer.get("error"):
+            answer["result"] = change(answer["result"])
         return reply._replace(body=json.dumps(answer).encode())
 
     return lie
@@ -66,10 +70,19 @@ def _flipped(value: Any) -> Any:
     return value
 
 
-def _vast(value: Any) -> Any:
-    if isinstance(value, str) and _QUANTITY.fullmatch(value):
-        return "0xffffffffffff"
-    return 2**53 if isinstance(value, int) and not isinstance(value, bool) else value
+def _flipped_bytes(raw: bytes) -> bytes:
+    return raw[:-1] + bytes([raw[-1] ^ 1]) if raw else raw
+
+
+def _numbers(quantity: str, number: int) -> Callable[[Any], Any]:
+    """The change of all numbers to this one."""
+
+    def change(value: Any) -> Any:
+        if isinstance(value, str) and _QUANTITY.fullmatch(value):
+            return quantity
+        return number if isinstance(value, int) and not isinstance(value, bool) else value
+
+    return _recursively(change)
 
 
 def _emptied(value: Any) -> Any:
@@ -104,22 +117,26 @@ ALTERATIONS: dict[str, Callable[[Reply, Reply | None], Reply | None]] = {
     "missing": _status(404),
     "too many": _status(429, Retry_After="1"),
     "an error": _status(500),
-    "null": _changed(lambda _result: None),
-    "another type": _changed(lambda result: [result] if not isinstance(result, list) else {"list": result}),
-    "other hashes": _changed(_recursively(_flipped)),
-    "vast numbers": _changed(_recursively(_vast)),
-    "empty lists": _changed(_emptied),
+    "null": _changed(lambda _result: None, lambda _raw: b""),
+    "another type": _changed(
+        lambda result: [result] if not isinstance(result, list) else {"list": result}, lambda raw: raw.hex().encode()
+    ),
+    "other hashes": _changed(_recursively(_flipped), _flipped_bytes),
+    "vast numbers": _changed(_numbers("0xffffffffffff", 2**53), lambda raw: b"\xff" * len(raw)),
+    "no numbers": _changed(_numbers("0x0", 0), lambda raw: bytes(len(raw))),
+    "empty lists": _changed(_emptied, lambda _raw: b""),
     "stale": _stale,
 }
 """Each changes an answer; `None` ends the connection. The second argument is the first answer of the same kind."""
 
 
 class Proxy:
-    """Listens on a port, and asks the service at another."""
+    """Listens on a port, and asks the service at another. `requests` and `altered` count requests, and answers that
+    were changed."""
 
     def __init__(self, service: int) -> None:
         self._service, self.port = service, 0
-        self._lie, self._left, self.altered = "", 0, 0
+        self._lie, self._left, self.requests, self.altered = "", 0, 0, 0
         self._earlier: dict[str, Reply] = {}
 
     def lie(self, name: str, answers: int) -> None:
@@ -131,7 +148,7 @@ class Proxy:
         self._left = 0
 
     async def __aenter__(self) -> Proxy:
-        self._session = ClientSession(auto_decompress=False)
+        self._session = ClientSession(headers={"Accept-Encoding": "identity"})
         app = web.Application(client_max_size=64 << 20)
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -145,9 +162,10 @@ class Proxy:
         await self._session.close()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
+        self.requests += 1
         body = await request.read()
         url = f"http://127.0.0.1:{self._service}{request.path_qs}"
-        headers = {name: request.headers[name] for name in ("Authorization", "Content-Type") if name in request.headers}
+        headers = {name: request.headers[name] for name in _FORWARDED if name in request.headers}
         async with self._session.request(
             request.method, url, data=body, headers=headers, allow_redirects=False
         ) as answer:
