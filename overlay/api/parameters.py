@@ -48,7 +48,8 @@ WHOLE: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": values.LARG
 class Parameter:
     """One query parameter. `read` parses one value or raises ValueRefusedError; `many`: it may be repeated (any of);
     `parts` splits a list of values; `may_be_empty`: an empty value counts as absent; `required`: it must be given;
-    `schema` is the JSON Schema of one value."""
+    `schema` is the JSON Schema of one value. `member` is the member of a `Query` with its value; a filter has a
+    `label`, by which pages call it."""
 
     name: str
     description: str
@@ -59,6 +60,8 @@ class Parameter:
     required: bool = False
     aliases: tuple[str, ...] = ()
     parts: Callable[[str], list[str]] | None = None
+    member: str = ""
+    label: str = ""
 
 
 def parameter(
@@ -71,12 +74,14 @@ def parameter(
     required: bool = False,
     aliases: tuple[str, ...] = (),
     parts: Callable[[str], list[str]] | None = None,
+    member: str = "",
+    label: str = "",
     **schema: Any,
 ) -> Parameter:
     """A parameter: a string, unless its `schema` has another type."""
     return Parameter(
         name=name, description=description, schema={"type": "string", **schema}, read=read, many=many,
-        may_be_empty=may_be_empty, required=required, aliases=aliases, parts=parts,
+        may_be_empty=may_be_empty, required=required, aliases=aliases, parts=parts, member=member, label=label,
     )  # fmt: skip
 
 
@@ -112,9 +117,9 @@ def _words(name: str, description: str, allowed: tuple[str, ...], *, many: bool 
     return parameter(name, description, read, many=many, parts=parts if many else None, enum=list(allowed), **schema)
 
 
-def _amount(name: str, description: str) -> Parameter:
+def _amount(name: str, description: str, member: str, label: str) -> Parameter:
     pattern = r"^[0-9]*\.?[0-9]*([eE][+-]?[0-9]{1,2})?$"
-    return parameter(name, description, values.amount, pattern=pattern, examples=["0.05"])
+    return parameter(name, description, values.amount, member=member, label=label, pattern=pattern, examples=["0.05"])
 
 
 def _clamped(name: str, description: str, low: int, high: int, **schema: Any) -> Parameter:
@@ -153,25 +158,25 @@ SEARCH = table(
     ),
     parameter(
         "type", "What to find: `a2b-agent` and `a2b` are agent; `a2b-mcp`, `mcp` and `server` are tool.", _kind,
-        many=True, parts=parts, enum=list(_KIND_OF),
+        many=True, parts=parts, member="kind", label="What", enum=list(_KIND_OF),
     ),
     parameter(
         "skillId",
         f"The id of a skill, in any case.{_LIST} Where a listing has the whole text as an id, that is meant.",
-        values.folded, many=True, aliases=("skill",),
+        values.folded, many=True, aliases=("skill",), member="skills", label="Skill",
     ),
     parameter(
         "acceptedCurrency", f"A currency that an offer takes: its own or one of `acceptedCurrencies`.{_LIST}",
-        values.currency, many=True, aliases=("currency",), parts=parts,
+        values.currency, many=True, aliases=("currency",), parts=parts, member="currencies", label="Takes",
     ),
     parameter(
         "interval",
         "How often an offer is paid: an ISO 8601 duration, words such as month, monthly, per month or 1 month, or "
         f"`none` (also `null`, `per call`).{_LIST}",
-        interval_key, many=True, parts=interval_parts,
+        interval_key, many=True, parts=interval_parts, member="intervals", label="Paid",
     ),
-    _amount("maxPrice", "The most an offer may cost, in `priceCurrency`."),
-    _amount("minPrice", "The least an offer may cost, in `priceCurrency`."),
+    _amount("maxPrice", "The most an offer may cost, in `priceCurrency`.", "max_price", "At most"),
+    _amount("minPrice", "The least an offer may cost, in `priceCurrency`.", "min_price", "At least"),
     parameter(
         "priceCurrency",
         "The currency of `maxPrice`, `minPrice` and of sorting by price. Default: the one of `acceptedCurrency`, "
@@ -185,33 +190,54 @@ SEARCH = table(
         "tag",
         f"A tag of the listing or of one of its skills.{_LIST} Where a listing has the whole text as a tag, that is "
         "meant.",
-        values.folded, many=True,
+        values.folded, many=True, member="tags", label="Tag",
     ),
-    parameter("chain", f"A chain by its configured name or its CAIP-2 id.{_LIST}", many=True, parts=parts),
+    parameter(
+        "chain", f"A chain by its configured name or its CAIP-2 id.{_LIST}", many=True, parts=parts, member="chains",
+        label="Chain",
+    ),
     parameter(
         "domain", f"The host of an agent's URL, or the domain of a pointer.{_LIST}", values.domain, many=True,
-        parts=parts,
+        parts=parts, member="domains", label="Domain",
     ),
-    parameter("owner", f"The address that holds the listing.{_LIST}", values.owner, many=True, parts=parts),
-    parameter("duplicatesOf", "The id of a listing: itself, and those that it is shown for in other searches."),
+    parameter(
+        "owner", f"The address that holds the listing.{_LIST}", values.owner, many=True, parts=parts, member="owners",
+        label="Owner",
+    ),
+    parameter(
+        "duplicatesOf", "The id of a listing: itself, and those that it is shown for in other searches.",
+        member="group", label="Duplicates of",
+    ),
     parameter(
         "verified", "`true`: only listings with a domain badge or a met hash; `false`: only those without.",
-        values.truth, type="boolean",
+        values.truth, member="verified", label="Verified", type="boolean",
     ),
     parameter(
         "flagged", "`false`: no listing with a warning of high severity; `true`: only those.", values.truth,
-        type="boolean",
+        member="flagged", label="Flagged", type="boolean",
     ),
-    _words("status", "The status of a listing; default live and pending.", (*STATUSES, "all"), many=True),
-    _clamped("fromBlock", "The lowest updatedHeight, on `chain` (default: the first configured).", 0, values.LARGEST),
-    _clamped("toBlock", "The highest updatedHeight, on `chain` (default: the first configured).", 0, values.LARGEST),
-    parameter("updatedSince", "Updated at or after this time: RFC 3339, or a date (UTC).", values.moment, **MOMENT),
+    _words(
+        "status", "The status of a listing; default live and pending.", (*STATUSES, "all"), many=True,
+        member="statuses", label="Status",
+    ),
+    _clamped(
+        "fromBlock", "The lowest updatedHeight, on `chain` (default: the first configured).", 0, values.LARGEST,
+        member="from_height", label="From block",
+    ),
+    _clamped(
+        "toBlock", "The highest updatedHeight, on `chain` (default: the first configured).", 0, values.LARGEST,
+        member="to_height", label="To block",
+    ),
+    parameter(
+        "updatedSince", "Updated at or after this time: RFC 3339, or a date (UTC).", values.moment,
+        member="updated_since", label="Updated since", **MOMENT,
+    ),
     parameter(
         "asOfHeight",
         "The registry after this block of `chain` (default: the first configured), at most the "
         "newest one indexed; nothing unconfirmed, and of each listing the last 256 states, "
         "and of these as many as have 32 MB of cards together.",
-        values.whole, **WHOLE,
+        values.whole, member="as_of", label="As of block", **WHOLE,
     ),
     _words(
         "sort",
@@ -221,7 +247,7 @@ SEARCH = table(
         "answer says in `priceComparison` which it was. Default: relevance, without words the latest.",
         SORT_WORDS, default="relevance",
     ),
-    _clamped("limit", "Listings a page.", 1, MAX_LIMIT, default=20),
+    _clamped("limit", "Listings a page.", 1, MAX_LIMIT, member="limit", default=20),
     parameter(
         "offset", f"Listings to skip. Out of 0 to {MAX_OFFSET} it is clamped; beyond the end there are no items.",
         partial(values.clamped, low=0, high=MAX_OFFSET + 1), type="number", default=0,
@@ -242,9 +268,12 @@ SEARCH = table(
         "facetLimit",
         f"Values of each facet; at most {MOST_VALUES} of skills, currencies and intervals where one offer must meet "
         "several filters.",
-        1, MOST_FACET_VALUES, default=MOST_VALUES,
+        1, MOST_FACET_VALUES, member="facet_limit", default=MOST_VALUES,
     ),
-    parameter("facetPrefix", "Count only values that begin so, in any case.", values.folded, may_be_empty=True),
+    parameter(
+        "facetPrefix", "Count only values that begin so, in any case.", values.folded, may_be_empty=True,
+        member="facet_prefix",
+    ),
     parameter(
         "explain",
         "`true`: the answer says in `explain` how the question was understood, and each item which factors "
@@ -261,6 +290,9 @@ SEARCH = table(
         ITEM_MEMBERS, many=True,
     ),
 )  # fmt: skip
+
+FILTERS = {parameter.name: parameter for parameter in SEARCH.parameters if parameter.label}
+"""The filters of a search by their names."""
 
 ONLY_OVER_HTTP = frozenset({"facets", "facetLimit", "facetPrefix", "explain", "highlight", "fields"})
 """The parameters that choose what a page holds. Protocols with a form of their own do not take them."""

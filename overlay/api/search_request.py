@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from overlay.answers.items import STATUSES
 from overlay.api import cursors, values
 from overlay.api.lookups import lookups
-from overlay.api.parameters import MAX_OFFSET, SEARCH, read
+from overlay.api.parameters import FILTERS, MAX_OFFSET, SEARCH, read
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import shown
 from overlay.engines import IndexPosition
@@ -21,7 +21,7 @@ from overlay.search.facet_counts import not_exact
 from overlay.search.facts import EXACT
 from overlay.search.query import PRICE_SORTS, Hits, Lookup, Operators, Query, question_mark
 from overlay.search.query_syntax import ParsedText
-from overlay.search.sorting import is_key
+from overlay.search.sorting import DOWNWARD, is_key
 from overlay.text.safe_text import on_one_line, one_line
 from parsers.cards.intervals import meant
 from parsers.cards.rate_table import RateTable
@@ -29,16 +29,14 @@ from parsers.cards.rate_table import RateTable
 ABOVE_THE_TIP = "above-the-tip"
 """The code of a height above the indexed one."""
 
-NEWEST_OR_BEST_FIRST = frozenset({"relevance", "updated", "created", "rating"})
 _BOUNDS = frozenset({"minPrice", "maxPrice"})
-_HEIGHTS = {"fromBlock": "from_height", "toBlock": "to_height", "asOfHeight": "as_of"}
-_QUERY_FIELDS = {
-    "skillId": "skills", "acceptedCurrency": "currencies", "interval": "intervals", "minPrice": "min_price",
-    "maxPrice": "max_price", "tag": "tags", "domain": "domains", "owner": "owners", "duplicatesOf": "group",
-    "verified": "verified", "flagged": "flagged", "updatedSince": "updated_since", "limit": "limit",
-    "facetLimit": "facet_limit", "facetPrefix": "facet_prefix",
-}  # fmt: skip
-"""Where a query keeps the values of parameters that it takes as they are given."""
+_HEIGHTS = {name: FILTERS[name].member for name in ("fromBlock", "toBlock", "asOfHeight")}
+_MEMBERS = {
+    parameter.name: parameter.member
+    for parameter in SEARCH.parameters
+    if parameter.member and parameter.name not in _HEIGHTS
+}
+"""The members of a query with the values of parameters. Some are replaced by what the values mean."""
 
 
 class SearchRequest(NamedTuple):
@@ -224,9 +222,7 @@ def _rates_changed() -> BadRequestError:
 
 def _query(values_by_name: Mapping[str, Any], words: ParsedText, chains: tuple[str, ...], sort: str) -> Query:
     """The query without converted currencies, heights and cursor. Absent parameters keep the query's defaults."""
-    fields: dict[str, Any] = {
-        _QUERY_FIELDS[name]: value for name, value in values_by_name.items() if name in _QUERY_FIELDS
-    }
+    fields: dict[str, Any] = {_MEMBERS[name]: value for name, value in values_by_name.items() if name in _MEMBERS}
     fields["text"] = words.text
     fields["lookups"] = lookups(values_by_name.get("q", ""))
     if words.has_operators:
@@ -239,7 +235,7 @@ def _query(values_by_name: Mapping[str, Any], words: ParsedText, chains: tuple[s
         fields["statuses"] = STATUSES if "all" in values_by_name["status"] else values_by_name["status"]
     if "sort" in values_by_name:
         name = fields["sort"] = sort.removeprefix("-")
-        fields["descending"] = name not in NEWEST_OR_BEST_FIRST if sort.startswith("-") else None
+        fields["descending"] = name not in DOWNWARD if sort.startswith("-") else None
     if "offset" in values_by_name:
         fields["offset"] = min(values_by_name["offset"], MAX_OFFSET)
     if "facets" in values_by_name:

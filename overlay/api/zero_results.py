@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from itertools import islice, pairwise, product
 from typing import Any, NamedTuple
 
+from overlay.api.parameters import FILTERS
 from overlay.search.analysis import Compound, allowed_edits, is_spelt, query_words, stem
 from overlay.search.facts import MOST_FACET_VALUES
 from overlay.search.query import Hits, Query
@@ -33,14 +34,8 @@ class Emptied(NamedTuple):
 
 
 _FILTERS: dict[str, tuple[str, Any]] = {
-    "type": ("kind", None), "skillId": ("skills", ()), "acceptedCurrency": ("currencies", ()),
-    "interval": ("intervals", ()), "minPrice": ("min_price", None), "maxPrice": ("max_price", None),
-    "tag": ("tags", ()), "chain": ("chains", ()), "domain": ("domains", ()), "owner": ("owners", ()),
-    "duplicatesOf": ("group", None), "verified": ("verified", None), "flagged": ("flagged", None),
-    "status": ("statuses", _USUAL),
-    "fromBlock": ("from_height", None), "toBlock": ("to_height", None), "updatedSince": ("updated_since", None),
-    "asOfHeight": ("as_of", None),
-}  # fmt: skip
+    name: (parameter.member, Query._field_defaults[parameter.member]) for name, parameter in FILTERS.items()
+}
 """The filter parameters, the query field of each, and its value when there is no filter."""
 
 

@@ -37,7 +37,7 @@ from overlay.listings.registrations import (
 from overlay.listings.unconfirmed import pending_revision
 from overlay.search.diversity import source_number
 from overlay.search.document import NOTHING, Document, Fingerprint, Since
-from overlay.search.facts import FLAGGED, same_fact
+from overlay.search.facts import FLAGS, same_fact
 from parsers.cards.offers import in_coin
 
 MOST_STRETCHES = 256
@@ -329,7 +329,7 @@ def document(
             *identifier_facts(listing),
             *(same_fact(key.value) for key in (fingerprint or NOTHING).text_keys if key.kind in (NAME, URL, ADDRESS)),
             *(term for fact in facts for term in fact.source.terms(listing, fact.value)),
-            *((FLAGGED,) if listing.is_flagged else ()),
+            *(flag for flag in FLAGS if getattr(listing, f"is_{flag}")),
         ),
         item=stored_item(listing),
         analysed=listing.analysed,

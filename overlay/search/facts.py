@@ -47,9 +47,6 @@ def is_plain(query: Query) -> bool:
 
 FIRST, _FIRST_HERE = "first", "first=here"
 
-FLAGGED = "flagged"
-"""The fact of listings with a warning of high severity."""
-
 
 def collapsed(query: Query) -> tuple[str, ...]:
     """The groups of facts that hide duplicates: the shown listing of each duplicate group has such a fact. Empty where
@@ -148,15 +145,24 @@ def heights(document: Document) -> dict[str, int]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-_FILTERS = ("tag", "chain", "domain", "owner", "skill", "currency", "interval")
-_filters = attrgetter("tags", "chains", "domains", "owners", "skills", "currencies", "intervals")
+FILTERS = {
+    "tag": "tags", "chain": "chains", "domain": "domains", "owner": "owners", "skill": "skills",
+    "currency": "currencies", "interval": "intervals",
+}  # fmt: skip
+"""Facts with a value, as the first part of `tag:pay`, by the member of a query with values of which one is required."""
+
+FLAGS = ("flagged",)
+"""Facts without a value: a query has a member of this name, True where it requires the fact and False where it excludes
+it, and a listing has a property `is_…`."""
+
+_filters = attrgetter(*FILTERS.values())
 
 
 def required(query: Query) -> Iterator[tuple[str, ...]]:
     """The facts that a query requires: one of each group. Facts about offers may be met by different offers."""
     if query.kind is not None:
         yield (f"kind:{query.kind}",)
-    for name, values in zip(_FILTERS, _filters(query), strict=True):
+    for name, values in zip(FILTERS, _filters(query), strict=True):
         if values:
             yield tuple(f"{name}:{value}" for value in values)
     yield from query.more_facts
@@ -164,8 +170,7 @@ def required(query: Query) -> Iterator[tuple[str, ...]]:
         yield (f"group:{query.group}",)
     if query.verified is not None:
         yield ("verified" if query.verified else "unverified",)
-    if query.flagged:
-        yield (FLAGGED,)
+    yield from ((flag,) for flag in FLAGS if getattr(query, flag))
     if query.from_height is not None or query.to_height is not None:
         yield (f"home:{query.height_chain}",)
 
@@ -177,7 +182,7 @@ def source_fact(source: int) -> str:
 
 def unwanted(query: Query) -> list[str]:
     """The facts that a query excludes."""
-    excluded = [*query.not_facts, *([FLAGGED] if query.flagged is False else ())]
+    excluded = [*query.not_facts, *(flag for flag in FLAGS if getattr(query, flag) is False)]
     operators = query.operators
     if operators is not None:
         named = (("tag", operators.not_tags), ("owner", operators.not_owners), ("skill", operators.not_skills))

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from overlay.search.analysis import fold
-from overlay.search.query import PRICE_SORTS
+from overlay.search.query import PRICE_SORTS, SORTS
 from parsers.cards.intervals import per_day
 
 if TYPE_CHECKING:
@@ -21,6 +21,12 @@ _NAME = 100
 
 
 _UNRATED, _TIME_BITS, _LOW_BITS = 1_001, 33, 19
+
+NUMBERS = ("newest", "made", "rated", "rated_up")
+"""The fields of `order_fields` that are numbers, which engines store in columns."""
+
+DOWNWARD = frozenset({"relevance", "updated", "created", "rating"})
+"""The orders whose natural direction is descending: the newest or best first."""
 
 
 def order_fields(document: Document) -> dict[str, int | str]:
@@ -72,7 +78,7 @@ def order(query: Query) -> str:
 def is_reversed(query: Query) -> bool:
     """Whether hits are requested against the natural direction of their order: ascending for names and prices, else
     descending."""
-    return query.descending is not None and query.descending != (query.sort in _DOWNWARD)
+    return query.descending is not None and query.descending != (query.sort in DOWNWARD)
 
 
 def compares_per_day(query: Query) -> bool:
@@ -94,12 +100,9 @@ def price_comparison(query: Query) -> str | None:
 
 
 LATEST = "latest"
-_DOWNWARD = frozenset({"relevance", "updated", "created", "rating"})
 _SHAPES: dict[str, tuple[tuple[type, ...], ...]] = {
+    **dict.fromkeys(SORTS, ((int, int, str),)),
     "relevance": ((int, float, str), (int, int, str)),
-    "updated": ((int, int, str),),
-    "created": ((int, int, str),),
-    "rating": ((int, int, str),),
     "name": ((int, str),),
     **dict.fromkeys(PRICE_SORTS, ((int, int, str, str, str), (int, int, str))),
 }

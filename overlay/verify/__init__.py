@@ -182,7 +182,7 @@ def _not_proved(context: VerificationContext) -> list[str]:
     proved -= set(item_members.differing(expected, item))
     if not context.findings.keys() >= _BASE:
         proved = set()
-    needed = steps.MEMBERS | expected.keys() | item_members.unprovable(context.answer)
+    needed = item_members.PROVED | expected.keys() | item_members.unprovable(context.answer)
     if "domain" in proved and item.get("domain") is not None:
         needed |= {f"domain.{name}" for name in ("checkedAt", "lastFailure") if name in item["domain"]}
     return item_members.not_proved(item, context.answer.proof, needed, proved)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from overlay.answers.items import ListingHead
 from overlay.listings import from_pointer, item_json
 from overlay.verify.server_answer import HOP_MEMBERS, LOCATED_MEMBERS, PROOF_MEMBERS, NotProvedError, ServerAnswer
 from parsers import cards
@@ -16,16 +17,25 @@ from parsers.pointers.locator import url_host
 ABSENT = object()
 """The value of a member that must not be there."""
 
-UNPROVABLE = frozenset(
-    ("chain", "changedHeight", "duplicates", "ownerCheckedAt", "pending", "rating", "recentChanges", "warnings")
-)
-"""Members of every listing without a proof. A server can omit them unnoticed, so they are always reported."""
+PROVED = frozenset(
+    (
+        "id", "type", "origin", "caip2", "txid", "cardSha256", "integrity", "anchors", "signer", "domain", "outpoint",
+        "owner", "status", "app", "createdHeight", "updatedHeight", "blockHeight", "timestamp",
+    )
+)  # fmt: skip
+"""Members of items that steps prove; reported as not proved otherwise."""
 
 UNPROVABLE_OF_AGENTS = frozenset(("motebit", "signed"))
-"""Members of agents without a proof: the data that their hosts publish."""
+"""Members of agents without a proof: the data that their hosts publish. A server can omit them unnoticed, so they are
+always reported."""
 
 UNPROVABLE_OF_POINTERS = frozenset(("anchorCount", "anchors", "createdHeight", "drift", "fetchedFrom"))
 """Members of listings with fetched cards without a proof: other pointers, and the results of fetches."""
+
+UNPROVABLE = frozenset(("changedHeight", "duplicates", "recentChanges", "warnings")) | (
+    frozenset(ListingHead.__struct_encode_fields__) - PROVED - UNPROVABLE_OF_AGENTS - UNPROVABLE_OF_POINTERS
+)
+"""Members of every listing without a proof: all facts about it that no step proves."""
 
 OPTIONAL_OF_CARDS = ("headers", "transport")
 """Members that an item has only where its card has them."""

@@ -27,14 +27,6 @@ from parsers.bitcoin.script import is_unspendable
 from parsers.errors import ParseError
 from parsers.inscriptions import sigma
 
-MEMBERS = frozenset(
-    (
-        "id", "type", "origin", "caip2", "txid", "cardSha256", "integrity", "anchors", "signer", "domain", "outpoint",
-        "owner", "status", "app", "createdHeight", "updatedHeight", "blockHeight", "timestamp",
-    )
-)  # fmt: skip
-"""Members of items that steps prove; reported as not proved otherwise."""
-
 
 @dataclass(slots=True)
 class VerificationContext:

@@ -9,7 +9,7 @@ from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from overlay.api.parameters import ONLY_OVER_HTTP, SEARCH
+from overlay.api.parameters import FILTERS, SEARCH
 from overlay.api.problems import ProblemError
 from overlay.api.search_answer import alternatives
 from overlay.api.values import folded
@@ -17,7 +17,7 @@ from overlay.engines import IndexPosition
 from overlay.search import query_syntax
 from overlay.search.facet_counts import prices_it, without_own
 from overlay.search.facts import MOST_VALUES
-from overlay.search.query import Hits, Query
+from overlay.search.query import FACETS, Hits, Query
 from overlay.search.value_lists import parts
 from overlay.text.interval_words import per
 from overlay.web.links import Pairs, link, name_of, named, setting, without
@@ -84,21 +84,12 @@ def _remember(cache: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> Non
         cache.popitem(last=False)
 
 
-TITLES = {
-    "type": "What", "skillId": "Skill", "acceptedCurrency": "Takes", "interval": "Paid", "tag": "Tag",
-    "chain": "Chain", "status": "Status",
-}  # fmt: skip
+_LABELS = {name: parameter.label for name, parameter in FILTERS.items()}
+TITLES = {name: _LABELS[name] for name in FACETS}
 _SHOWN, _MORE, _LONGEST = 6, 18, 80
 _BUDGET = 20_000
 """Characters of all URLs: each link repeats the whole search."""
 
-_NOT_FILTERS = ONLY_OVER_HTTP | {"q", "sort", "limit", "offset", "cursor", "priceCurrency"}
-_LABELS = {
-    **TITLES, "maxPrice": "At most", "minPrice": "At least", "domain": "Domain", "owner": "Owner",
-    "duplicatesOf": "Duplicates of", "verified": "Verified", "flagged": "Flagged", "fromBlock": "From block",
-    "toBlock": "To block", "updatedSince": "Updated since",
-    "asOfHeight": "As of block",
-}  # fmt: skip
 _MOST_CHIPS, _CHIPS_BUDGET = 20, 10_000
 _TYPED = {"tag": "tags", "skillId": "skills"}
 """Facets with values that may be typed in `q`, as `tag:pay`."""
@@ -215,7 +206,7 @@ def _chips(parameters: Pairs) -> Iterator[Chip]:
         parameter = SEARCH.names.get(key)
         if (
             parameter is None
-            or parameter.name in _NOT_FILTERS
+            or parameter.name not in FILTERS
             or not value.strip()
             or (parameter.name, value) == ("type", "all")
         ):

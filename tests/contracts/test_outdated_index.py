@@ -14,7 +14,7 @@ from overlay.answers.items import StoredItem
 from overlay.answers.record import schema_digest
 from overlay.engines import EARLIER, EngineError, IndexContent, IndexPosition, OutdatedIndexError
 from overlay.installation import NAMES
-from overlay.projection.index_content import index_content
+from overlay.projection.index_content import NAMES_OF_FACTS, content_digest, index_content
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import EPOCH, ask, listing, matching_ids, put
@@ -107,8 +107,13 @@ def test_another_member_is_another_schema_and_other_prose_is_not() -> None:
     described = defstruct(
         "StoredItem", [("name", Annotated[str, Meta(description="Other prose.")])], bases=base, kw_only=True
     )
-    assert schema_digest(required) != NOW.items
-    assert schema_digest(described) == NOW.items
+    assert schema_digest(required) != schema_digest(StoredItem)
+    assert schema_digest(described) == schema_digest(StoredItem)
+
+
+def test_another_filter_or_order_is_another_content() -> None:
+    assert content_digest() == NOW.items
+    assert content_digest((*NAMES_OF_FACTS, "another")) != NOW.items
 
 
 def test_only_systems_that_add_to_items_count() -> None:

@@ -24,7 +24,7 @@ from overlay.search import prices
 from overlay.search.facts import facets, facts, heights, is_listed
 from overlay.search.forward import Analysed
 from overlay.search.ranker import COMPOUND_FLAG, SIGNED_FLAG, VERIFIED_FLAG
-from overlay.search.sorting import order_fields
+from overlay.search.sorting import NUMBERS, order_fields
 from overlay.search.text_vectors import pieces_of, vectors
 from parsers.cards.money import decimal_key
 
@@ -101,7 +101,7 @@ class SegmentBuilder:
             | SIGNED_FLAG * document.signed,
             "text_since": float(MISSING) if since is None else float(since),
             "source": document.source,
-            **{name: max(0, int(order[name])) for name in ("newest", "made", "rated", "rated_up")},
+            **{name: max(0, int(order[name])) for name in NUMBERS},
             **{name: bounds.get(name, MISSING) for name in ("height", "time", "since")},
             "until": bounds.get("until", NEVER if "since" in bounds else MISSING),
         }

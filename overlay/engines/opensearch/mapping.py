@@ -13,7 +13,7 @@ from overlay.engines.opensearch.cluster import Json
 from overlay.search.facts import facets, facts, heights
 from overlay.search.forward import FIELDS, Analysed
 from overlay.search.record_file import IndexRecord, pack_document
-from overlay.search.sorting import order_fields
+from overlay.search.sorting import NUMBERS, order_fields
 from overlay.search.term_dictionary import TermCounts
 from parsers.cards.intervals import per_day
 from parsers.cards.money import decimal_key
@@ -51,7 +51,7 @@ MAPPINGS: Json = {
         **dict.fromkeys(("fact", "registration"), _TERM),
         **dict.fromkeys(("id", "name_order"), _VALUE),
         **dict.fromkeys(("kind", "chain", "status", "skill", "currency", "interval", "tag"), _VALUE),
-        **dict.fromkeys(("newest", "made", "rated", "rated_up", "height", "time", "since", "until"), _LONG),
+        **dict.fromkeys((*NUMBERS, "height", "time", "since", "until"), _LONG),
         "offers": _OFFERS,
         "record": {"type": "binary", "store": True},
         # the commits that a document was added and removed by

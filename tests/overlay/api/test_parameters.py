@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.api import cursors, search_request, values
-from overlay.api.parameters import CHANGES, SEARCH, SUGGEST, pairs, read
+from overlay.api import cursors, values
+from overlay.api.parameters import CHANGES, FILTERS, SEARCH, SUGGEST, pairs, read
 from overlay.api.problems import BadRequestError, Fault
 from overlay.api.search_request import SearchRequest, from_pairs
+from overlay.listings.listing import Listing
+from overlay.search import facts
 from overlay.search.query import FACETS, MARK_BYTES, Query
 
 CHAINS = {"bsv": "bsv:mainnet", "ltc": "bip122:12a765e31ffd4059bada1e25190f6e98", "demo": "bsv:mainnet"}
@@ -25,9 +27,22 @@ def ask(query_string: str) -> SearchRequest:
     return from_pairs(pairs(query_string), CHAINS)
 
 
-def test_what_is_taken_as_given_has_its_place_in_a_query() -> None:
-    assert {*search_request._QUERY_FIELDS.values(), *search_request._HEIGHTS.values()} <= set(Query._fields)
-    assert {*search_request._QUERY_FIELDS, *search_request._HEIGHTS} <= SEARCH.names.keys()
+def test_parameters_name_members_of_a_query_and_facts_are_required_by_filters() -> None:
+    members = {parameter.name: parameter.member for parameter in SEARCH.parameters if parameter.member}
+    assert len(set(members.values())) == len(members)
+    assert set(members.values()) <= set(Query._fields)
+    assert FILTERS.keys() <= members.keys()
+    assert {*facts.FILTERS.values(), *facts.FLAGS} <= {parameter.member for parameter in FILTERS.values()}
+    assert all(isinstance(getattr(Listing, f"is_{flag}"), property) for flag in facts.FLAGS)
+
+
+@pytest.mark.parametrize("flag", facts.FLAGS)
+def test_a_flag_is_required_or_excluded(flag: str) -> None:
+    required, excluded = Query(**{flag: True}), Query(**{flag: False})
+    assert (flag,) in facts.required(required)
+    assert (flag,) not in facts.required(excluded)
+    assert flag in facts.unwanted(excluded)
+    assert flag not in {*facts.unwanted(required), *facts.unwanted(Query())}
 
 
 def query(query_string: str) -> Query:
