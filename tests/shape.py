@@ -57,7 +57,7 @@ class Way(NamedTuple):
         return {*self.store, *self.projection, *self.question}
 
     def everything(self) -> list[Call]:
-        """The same with those of duplicates and HTTP."""
+        """All functions, with those of duplicates and HTTP."""
         return [*self.calls(), *self.duplicates, *self.http]
 
 

@@ -15,8 +15,8 @@ from overlay.search.sorting import NUMBERS
 
 PROJECTION = 2
 """The version of the documents that the same facts give, with their words, filter terms and values of members: a
-release that changes them increases it. New members of items, filters and orders need no version: the schema of items and
-the names of facts are compared."""
+release that changes them increases it. New members of items, filters and orders need no version: the schema of items
+and the names of facts are compared."""
 
 NAMES_OF_FACTS = (*FILTERS, *FLAGS, *NUMBERS)
 """The names of the facts by which documents are filtered, and of the columns by which they are ordered."""

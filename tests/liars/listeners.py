@@ -1,5 +1,5 @@
-"""What listens to a liar, and what listens to the same service without one, at the same moments: with a clock of its
-own, and what it uses is counted."""
+"""Indexers that listen to a liar, and to the same service without one at the same moments: each with a clock of its
+own, and its usage is counted."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Listener:
         }
 
     def usage(self) -> Usage:
-        """What was used until now."""
+        """The usage until now."""
         with closing(sqlite3.connect(self.database)) as connection:
             stored = sum(len(line) for line in connection.iterdump() if line.startswith("INSERT"))
         return Usage(self.proxy.requests, self.log.characters, stored)

@@ -52,7 +52,7 @@ class Service:
         """Wait until the service serves what there is."""
 
     def chain(self, port: int, store: ChainStore) -> Chain:
-        """What listens at a port."""
+        """A chain that reads the server at a port."""
         raise NotImplementedError
 
 

@@ -41,7 +41,7 @@ _NOTIFIED = "delegateos/"
 
 _ASGI_APP: web.AppKey[asyncio.Future[AsgiApp]] = web.AppKey("MCP application", asyncio.Future)
 """The package's application, once it runs."""
-_WANTED: web.AppKey[asyncio.Event] = web.AppKey("MCP is wanted", asyncio.Event)
+_FIRST_MESSAGE: web.AppKey[asyncio.Event] = web.AppKey("first message of MCP", asyncio.Event)
 
 LOAD_SECONDS = 15.0
 """After this the package is loaded, which takes a second of a processor, unless a message comes before."""
@@ -148,20 +148,20 @@ async def _respond(request: web.Request, message: Any, document: bytes, headers:
         taken = await verifier.take_token(request, message, document, ON_LISTING)
     if isinstance(taken, web.Response):
         return taken
-    request.app[_WANTED].set()
+    request.app[_FIRST_MESSAGE].set()
     return await respond(await asyncio.shield(request.app[_ASGI_APP]), request, taken, headers)
 
 
 async def _run(app: web.Application) -> AsyncIterator[None]:
     """Serve in a separate task, as what the package enters it must leave in the same task."""
     app[_ASGI_APP] = ready = asyncio.get_running_loop().create_future()
-    app[_WANTED] = wanted = asyncio.Event()
+    app[_FIRST_MESSAGE] = first_message = asyncio.Event()
     ended = asyncio.Event()
-    serving = asyncio.create_task(_serve(app[SERVICES].process.version, ready, wanted, ended))
+    serving = asyncio.create_task(_serve(app[SERVICES].process.version, ready, first_message, ended))
     serving.add_done_callback(lambda task: _fail(task, ready))
     yield
     ended.set()
-    wanted.set()
+    first_message.set()
     await serving
     ready.cancel()
 
@@ -177,9 +177,11 @@ def _fail(serving: asyncio.Task[None], ready: asyncio.Future[AsgiApp]) -> None:
         ready.set_exception(error)
 
 
-async def _serve(version: str, ready: asyncio.Future[AsgiApp], wanted: asyncio.Event, ended: asyncio.Event) -> None:
+async def _serve(
+    version: str, ready: asyncio.Future[AsgiApp], first_message: asyncio.Event, ended: asyncio.Event
+) -> None:
     with suppress(TimeoutError):
-        await asyncio.wait_for(wanted.wait(), LOAD_SECONDS)
+        await asyncio.wait_for(first_message.wait(), LOAD_SECONDS)
     if ended.is_set():
         return
     await asyncio.to_thread(import_module, "overlay.systems.mcp.mcp_server")  # a second, in which pages are served
