@@ -65,8 +65,8 @@ class IndexPosition(NamedTuple):
 
 class IndexContent(NamedTuple):
     """The origin of the documents of an index: a digest of the schema of items and of the names of facts, the version
-    of the projection, and the names of the systems that add to items. Indexes of earlier releases, which stored none, have
-    the defaults."""
+    of the projection, and the names of the systems that add to items. Indexes of earlier releases, which stored none,
+    have the defaults."""
 
     items: str = ""
     projection: int = 0
