@@ -98,7 +98,8 @@ async def test_a_cursor_and_a_height_of_a_newer_index_are_for_later(machines: Ma
         machines.release()
         rest = await until_told(two, following, lambda page: "items" in page)
         expected = await get(one, following)
-        assert without_observed_times(rest["items"]) == without_observed_times(expected["items"])
+        one_walk, other = ([{**item, "domain": None} for item in page["items"]] for page in (rest, expected))
+        assert one_walk == other, "but for their domains, which are checked meanwhile"
         held = await until_told(two, f"/v1/search?asOfHeight={height}", lambda page: "items" in page)
         assert held["total"] == len(NAMES) + 2
 
