@@ -108,7 +108,7 @@ async def test_a_cursor_of_changes_that_no_database_holds_is_refused(machines: M
     async with machines.running() as (one, _):
         page = await get(one, "/v1/search?sort=-created&limit=3")
         position = cursors.decode(page["nextCursor"])
-        lost = cursors.encode(position._replace(seq=position.seq + 1))
+        lost = cursors.encode(position._replace(seq=position.seq + 1_000))
         status, _, problem = await status_of(one, f"/v1/search?sort=-created&limit=3&cursor={quote(lost)}")
         assert (status, problem["errors"][0]["code"]) == (400, "cursor-expired")
 
