@@ -98,7 +98,7 @@ def test_a_reveal_has_a_witness_that_its_txid_does_not_cover_and_the_coinbase_co
     assert coinbase.outputs[-1].script[-32:] == sha256d(root + bytes(32))
 
 
-def test_spent_funds_are_said() -> None:
+def test_spent_funds_are_reported() -> None:
     kit = ChainKit(funds=1)
     kit.pay()
     with pytest.raises(ValueError, match=r"all 1 funds are spent"):

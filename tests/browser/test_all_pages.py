@@ -96,7 +96,7 @@ async def test_strangers_texts_never_run(world: World, tab: Open) -> None:
         assert await page.locator("body").is_visible()
 
 
-async def test_what_is_asked_never_runs(world: World, tab: Open) -> None:
+async def test_a_question_never_runs_as_code(world: World, tab: Open) -> None:
     opened = await tab(expected=REFUSED)
     for text in ATTACKS:
         for name in ("q", "tag", "nonsense"):

@@ -93,7 +93,7 @@ async def test_a_registry_that_is_just_being_read_turns_up_by_itself(world: Worl
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_question_is_asked_again_later_only_while_no_newer_one_was_asked(
+async def test_a_question_is_sent_again_later_only_while_there_is_no_newer_one(
     world: World, tab: Open, status: int
 ) -> None:
     opened = await tab(expected=(f"status of {status}",))
@@ -123,7 +123,7 @@ async def test_a_question_is_asked_again_later_only_while_no_newer_one_was_asked
     assert await page.locator(".card h2").all_text_contents() == ["Storyteller"]
 
 
-async def test_a_registry_that_turns_up_leaves_a_question_that_waits_to_be_asked_again(world: World, tab: Open) -> None:
+async def test_a_registry_that_turns_up_leaves_a_question_that_waits_to_be_sent_again(world: World, tab: Open) -> None:
     opened = await tab(expected=("status of 503",))
     busy = iter([503] * 3)
 
@@ -199,7 +199,7 @@ async def test_a_facet_narrows_and_a_chip_widens_and_back_goes_back(world: World
     assert await page.locator(".card").count() == count
 
 
-async def test_prices_are_shown_in_the_currency_that_is_asked_for(world: World, tab: Open) -> None:
+async def test_prices_are_shown_in_the_currency_that_is_requested(world: World, tab: Open) -> None:
     page = await (await tab()).go("/?q=storyteller")
     assert "0.25 USD" in await page.locator(".card .price").inner_text()
     await page.fill("[name=priceCurrency]", "EUR")

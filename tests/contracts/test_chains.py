@@ -103,7 +103,7 @@ async def test_blocks_come_in_order_linked_and_with_their_bytes(plug: Plug, chai
 
 
 @pytest.mark.parametrize(("first", "last", "heights"), [(3, 4, [3, 4]), (6, 6, [6]), (5, 99, [5, 6]), (7, 9, [])])
-async def test_blocks_are_those_asked_for_as_far_as_they_are_there(
+async def test_blocks_are_those_requested_as_far_as_they_are_there(
     chain: Chain, kit: ChainKit, first: int, last: int, heights: list[int]
 ) -> None:
     await reached(chain, kit.tip)
@@ -194,7 +194,7 @@ async def test_values_of_earlier_outputs_are_returned_and_none_is_invented(
     assert await chain.values([], tip) == {}
 
 
-async def test_ancestors_are_handed_over_as_far_as_they_are_wanted(plug: Plug, chain: Chain, kit: ChainKit) -> None:
+async def test_ancestors_are_delivered_as_far_as_they_are_requested(plug: Plug, chain: Chain, kit: ChainKit) -> None:
     tip = await reached(chain, kit.tip)
     seen: dict[bytes, bytes] = {}
     child, parent = kit["4"].txids[1], kit["1"].txids[0]

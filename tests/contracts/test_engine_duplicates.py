@@ -29,7 +29,7 @@ def duplicates() -> list[Document]:
 
 
 @pytest.mark.parametrize("text", ["", "payment", "paymet", "payment gateway", "gateway nonsense words here"])
-def test_the_first_is_found_however_it_is_asked_for(engine: SearchIndex, text: str) -> None:
+def test_the_first_is_found_however_it_is_requested(engine: SearchIndex, text: str) -> None:
     put(engine, *duplicates())
     assert matching_ids(engine, text) - {"5"} == {"1"}
     assert matching_ids(engine, text, kind="agent", tags="pay") == {"1"}

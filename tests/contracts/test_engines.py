@@ -433,7 +433,7 @@ def test_of_many_values_the_fifty_commonest_are_counted(engine: SearchIndex) -> 
     assert facets["tag"] == ranked(*((f"t{number:02}", 3) for number in range(2, 70)))[:50]
 
 
-def test_what_a_listing_asked_before_does_not_keep_it_from_a_long_bound(engine: SearchIndex) -> None:
+def test_an_earlier_price_of_a_listing_does_not_keep_it_from_a_long_bound(engine: SearchIndex) -> None:
     more, less = (price(f"1.{'1' * 20}{last}") for last in "91")
     earlier = listing("1", "alpha", height=1, until_height=2, offers=[more])
     put(engine, earlier, listing("1", "alpha", height=2, offers=[less]))

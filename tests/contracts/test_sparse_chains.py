@@ -96,7 +96,7 @@ async def test_blocks_come_in_order_up_to_the_tip_and_are_those_of_the_source(pl
     assert [ref async for ref, _ in world.chain.blocks(tip.height + 1, tip.height + 9)] == []
 
 
-async def test_what_is_said_is_appended_once_with_its_block(plug: Plug, world: World) -> None:
+async def test_events_are_appended_once_with_their_block(plug: Plug, world: World) -> None:
     heights = []
     for number in range(1, 4):
         plug.say()
@@ -112,7 +112,7 @@ async def test_what_is_said_is_appended_once_with_its_block(plug: Plug, world: W
     assert all(upper.prev == lower.hash for upper, lower in pairwise(world.stored))
 
 
-async def test_a_restart_changes_nothing_and_what_was_said_meanwhile_is_not_missed(plug: Plug, world: World) -> None:
+async def test_a_restart_changes_nothing_and_misses_no_event_in_between(plug: Plug, world: World) -> None:
     plug.say()
     before = await world.look()
     await world.restart()
@@ -126,7 +126,7 @@ async def test_a_restart_changes_nothing_and_what_was_said_meanwhile_is_not_miss
     assert len(late) == len(before) + 1
 
 
-async def test_a_reorganisation_takes_back_what_was_said(plug: Plug, world: World) -> None:
+async def test_a_reorganisation_takes_back_events(plug: Plug, world: World) -> None:
     if plug.fork is None:
         pytest.skip("this source tells only what is final")
     plug.say()

@@ -88,7 +88,7 @@ async def test_what_the_contract_says_is_followed(chain: Hardhat, indexing: Inde
     assert (revision.time, revision.hash[::-1].hex()) == (int(block["timestamp"], 16), block["hash"][2:])
 
 
-async def test_a_reorganisation_takes_back_what_was_said(chain: Hardhat, indexing: Indexing) -> None:
+async def test_a_reorganisation_takes_back_events(chain: Hardhat, indexing: Indexing) -> None:
     chain.point("https://stays.example/card.json")
     chain.mine(3)
     before, height = chain.rpc("evm_snapshot"), chain.height
@@ -110,7 +110,7 @@ async def test_a_reorganisation_takes_back_what_was_said(chain: Hardhat, indexin
     assert indexing.followers[0].progress.reorgs == 1
 
 
-async def test_what_was_said_while_nobody_looked_is_found_after_a_restart(chain: Hardhat, indexing: Indexing) -> None:
+async def test_events_in_a_pause_are_found_after_a_restart(chain: Hardhat, indexing: Indexing) -> None:
     chain.point("https://early.example/card.json")
     await indexing.catch_up()
     chain.mine(100)

@@ -64,7 +64,7 @@ def test_a_file_that_cannot_be_made_is_named_as_the_caller_named_it(tmp_path: Pa
         assert refused.value.filename == str(path)
 
 
-def test_a_writer_takes_the_place_of_a_killed_one(tmp_path: Path) -> None:
+def test_a_writer_replaces_a_killed_one(tmp_path: Path) -> None:
     (tmp_path / "file.part").write_bytes(b"what a killed process left, and it is longer")
     export(tmp_path / "file")
     assert (os.listdir(tmp_path), (tmp_path / "file").read_bytes()) == (["file"], b"new")  # noqa: PTH208

@@ -312,7 +312,7 @@ def test_reading_settings_imports_nothing_heavy() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_limits_are_those_of_the_program_but_for_what_is_said() -> None:
+def test_limits_are_those_of_the_program_but_for_the_configured_ones() -> None:
     limits = Settings.load({"limits": "ingest=5/60  costly=off"}).limits
     assert limits == {**LIMITS, "ingest": Quota(5, 60), "costly": None}
     assert set(Settings.load({"limits": "off"}).limits.values()) == {None}

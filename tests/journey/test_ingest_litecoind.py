@@ -79,7 +79,7 @@ def test_a_transaction_broadcast_a_second_ago_is_accepted_and_followed_until_it_
     assert again["askedAt"] == answer["askedAt"]
 
 
-def test_what_the_node_does_not_know_yet_is_asked_for_again(node: Litecoind, overlay: Running) -> None:
+def test_a_transaction_that_the_node_does_not_have_yet_is_requested_again(node: Litecoind, overlay: Running) -> None:
     raw = node.prepare(CARD)
     txid = read(raw, segwit=True).txid[::-1].hex()
     ingest(overlay, txid)

@@ -69,7 +69,7 @@ def chain(running: Running) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("url", ["ltc=http://u:p@127.0.0.1:{port}/", "ltc=http://127.0.0.1:{port}"])
-def test_a_wrong_login_is_logged_with_what_to_check_and_asked_again(url: str, tmp_path: Path) -> None:
+def test_a_wrong_login_is_logged_with_advice_and_tried_again(url: str, tmp_path: Path) -> None:
     if binary() is None:
         missing("litecoind")
     home = tmp_path / "home"

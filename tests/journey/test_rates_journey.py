@@ -113,7 +113,7 @@ async def test_a_feed_that_fails_is_replaced_by_the_next_and_false_rates_change_
             assert "other feeds contradict it" in quote["notes"][0]["detail"]
 
 
-async def test_of_two_feeds_that_contradict_each_other_no_price_is_quoted_and_it_is_said_why(
+async def test_of_two_feeds_that_contradict_each_other_no_price_is_quoted_and_the_reason_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with RateServer() as server:

@@ -67,7 +67,7 @@ def test_stale_transactions_are_those_of_stale_blocks_only(arrived: list[bytes],
     assert sorted(lost) == sorted(expected["stale"])
 
 
-def test_the_mempool_would_change_what_is_said(registry: Registry, sample: Path) -> None:
+def test_the_mempool_would_change_the_records(registry: Registry, sample: Path) -> None:
     waiting = json.loads((sample / "mempool.json").read_text())
     changes = registry.unconfirmed(bytes.fromhex(item["hex"]) for item in waiting)
     stated = [(item["txid"], change) for item in waiting for change in item["changes"]]

@@ -32,7 +32,7 @@ def test_a_good_card_is_previewed_as_it_would_be_shown() -> None:
     assert result["preview"]["cheapest"] == price
 
 
-def test_every_hard_rule_broken_is_an_error_with_its_place() -> None:
+def test_every_hard_rule_broken_is_an_error_with_its_pointer() -> None:
     result = checked({"description": "nothing"})
     assert not result["ok"]
     assert result["preview"] is None
@@ -41,7 +41,7 @@ def test_every_hard_rule_broken_is_an_error_with_its_place() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_not_json_is_said_to_be_so() -> None:
+def test_text_that_is_not_json_is_reported_as_such() -> None:
     for body in (b"", b"{", b"nope", b"\xef\xbb\xbf{}", b"\xff", b"[" * 100_000):
         report = check(body)
         assert not report["ok"]
@@ -55,7 +55,7 @@ def test_a_config_previews_each_server() -> None:
     assert [server["serverName"] for server in two["preview"]["servers"]] == ["a", "b"]
 
 
-def test_the_kind_can_be_said() -> None:
+def test_the_kind_can_be_named() -> None:
     assert [error["code"] for error in checked(AGENT, "tool")["errors"]] == ["config-servers"]
     assert checked(AGENT, "agent")["ok"]
 
@@ -71,7 +71,7 @@ def test_a_price_list_is_known_by_its_shape() -> None:
     assert checked(named | {"depositPct": 2})["warnings"][0]["pointer"] == "/depositPct"
 
 
-def test_a_price_that_would_be_left_out_is_an_error_of_a_price_list_and_named_by_its_place() -> None:
+def test_a_price_that_would_be_left_out_is_an_error_of_a_price_list_and_named_by_its_pointer() -> None:
     result = checked([PRICE, {"currency": "BSV"}, {"amount": 1}, "free"])
     assert not result["ok"]
     assert [(error["code"], error["pointer"]) for error in result["errors"]] == [

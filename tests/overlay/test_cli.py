@@ -173,7 +173,9 @@ def test_search_prints_all_pages(run: Run, data: Path) -> None:
     assert pages.count('"totalRelation"') == -(-len(listed) // 8)
 
 
-def test_search_marks_what_was_asked_for_on_a_terminal(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_marks_the_words_of_the_question_on_a_terminal(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plain = run("search", "dex", "--data", data, "--limit", "3")
     monkeypatch.setattr("overlay.commands.search.can_mark", lambda: True)
     marked = run("search", "dex", "--data", data, "--limit", "3")
@@ -610,7 +612,7 @@ def test_an_argument_that_is_not_utf_8_is_wrong_usage(run: Run, command: str) ->
     assert run(command, "caf\udce9", "--url", "http://127.0.0.1:1") == Done(2, "", "a2b: b'caf\\xe9' is not UTF-8\n")
 
 
-def test_a_running_overlay_s_refusals_are_distinguished(run: Run, data: Path, served: str) -> None:
+def test_a_running_overlays_refusals_are_distinguished(run: Run, data: Path, served: str) -> None:
     unknown = run("show", "00" * 32 + "_0", "--url", served)
     assert unknown == run("show", "00" * 32 + "_0", "--data", data)
     refused = run("search", "--limit", "x", "--url", f"{served}/")
@@ -834,7 +836,7 @@ def test_nothing_that_a_stranger_wrote_steers_the_terminal(
     assert not set(STEERING) & set(result.out + result.err)
 
 
-def test_a_stranger_s_text_is_shown_letter_by_letter(run: Run, hostile: tuple[Path, str]) -> None:
+def test_a_strangers_text_is_shown_letter_by_letter(run: Run, hostile: tuple[Path, str]) -> None:
     data, listed = hostile
     assert HARMLESS in run("search", "--data", data).out
     assert run("show", listed, "--data", data).out.count(HARMLESS) >= 4
@@ -938,6 +940,6 @@ def test_module_and_command_are_the_same(tmp_path: Path) -> None:
     assert a2b("--help", cwd=tmp_path).stdout.startswith("usage: a2b ")
 
 
-def test_a_chain_s_scheme_decides_its_source(tmp_path: Path) -> None:
+def test_a_chains_scheme_decides_its_source(tmp_path: Path) -> None:
     settings = Settings.load({"chains": f"demo=files:{tmp_path}?chain=bsv&network=regtest"})
     assert create(*settings.chains[0]).name == "demo"

@@ -171,7 +171,7 @@ def test_a_transfer_that_shows_no_record_is_named_and_not_judged(world: World) -
     assert report.missing == ["complete"]
 
 
-def test_what_the_other_one_leaves_out_is_said_and_proves_nothing_against_ours(world: World) -> None:
+def test_omissions_of_the_other_overlay_are_reported_and_prove_nothing_against_ours(world: World) -> None:
     report = world.check(world.fresh, world.honest, world.overlay(world.late))
     assert report.missing == []
     assert "theirs leaves out some that the local index has" in words(report, "complete", verify.PROVED)
@@ -231,7 +231,7 @@ def test_without_the_bytes_nothing_is_judged(world: World) -> None:
     assert "no overlay delivers transaction" in words(report, "complete", verify.NOT_CHECKED)
 
 
-def test_too_many_to_be_read_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_to_be_read_are_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(completeness, "MAX_SCANNED", 0)
     report = world.check(world.fresh, world.overlay(name="ours"), world.honest)
     assert "only an index of your own can read them all" in words(report, "complete", verify.NOT_CHECKED)

@@ -80,7 +80,7 @@ def test_the_first_table_that_quotes_the_currency_and_is_not_too_old_is_used() -
         ((FIRST, SECOND), "no-quote"),
     ],
 )
-def test_what_cannot_be_converted_is_said_to_be_so_and_why(tables: tuple[RateTable, ...], code: str) -> None:
+def test_a_price_that_cannot_be_converted_is_reported_with_the_reason(tables: tuple[RateTable, ...], code: str) -> None:
     for query in ("priceCurrency=gbp&maxPrice=5", "priceCurrency=gbp&sort=-price", "acceptedCurrency=gbp&minPrice=1"):
         parsed = ask(query, exchange(*tables))
         assert parsed.unapplied == (["priceCurrency"] if "priceCurrency" in query else [])
@@ -126,7 +126,7 @@ def test_the_last_good_quote_is_used_for_a_refused_one_and_the_answer_says_so() 
     assert len(status["feeds"]) == 1
 
 
-def test_a_quote_that_is_refused_is_not_said_to_be_missing() -> None:
+def test_a_refused_quote_is_not_reported_as_missing() -> None:
     answer = beside(table("https://a.example", "BSV", EUR="41"), table("https://a.example", "BSV", 3600, USD="50"))
     parsed = ask("priceCurrency=usd&maxPrice=5", answer)
     assert ([note.code for note in parsed.notes], parsed.unapplied) == (["refused-quote"], ["priceCurrency"])

@@ -191,7 +191,7 @@ async def test_a_server_goes_on_from_a_copy(tmp_path: Path, monkeypatch: pytest.
     assert not (tmp_path / "copy" / MARK).exists()
 
 
-async def test_a_copy_beside_the_index_s_own_files_is_not_taken_for_a_mark(tmp_path: Path) -> None:
+async def test_a_copy_beside_the_files_of_an_index_is_not_taken_for_a_mark(tmp_path: Path) -> None:
     async with serving(new_app(tmp_path, MemoryChain(*ChainKit().blocks, name="live"))):
         pass
     root = Path(settings(tmp_path).search.partition(":")[2])

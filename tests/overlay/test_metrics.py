@@ -264,7 +264,7 @@ def test_times_fall_into_the_buckets_that_prometheus_means() -> None:
     assert latency.status == 0, "a status that is not known by name"
 
 
-def test_every_route_and_every_announced_status_has_its_place() -> None:
+def test_every_route_and_every_announced_status_has_its_cell() -> None:
     assert len(ROUTES) < MOST_ROUTES - 1
     announced = {status for route in ROUTES for status in (route.status, *route.errors)} | {429, 500}
     assert announced <= set(STATUSES)

@@ -155,7 +155,7 @@ def test_up_and_index_migrate_after_a_copy(data: Path, serve: bool) -> None:
     assert schema(data / "a2b.db") == SCHEMA
 
 
-def test_without_a_copy_where_that_is_wanted(run: Run, data: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_copy_is_made_where_it_is_declined(run: Run, data: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert run("migrate", "--no-copy", "--data", data).code == 0
     assert (copies(data), schema(data / "a2b.db")) == ([], SCHEMA)
     assert "without a copy of it" in caplog.text

@@ -116,9 +116,7 @@ async def settled(query: CountedStore) -> int:
             return before
 
 
-async def test_a_database_that_nobody_writes_to_is_asked_for_nothing(
-    counted_store: CountedStore, tmp_path: Path
-) -> None:
+async def test_a_database_without_writers_gets_no_query(counted_store: CountedStore, tmp_path: Path) -> None:
     async with looking(counted_store, tmp_path) as (_, _, woken):
         before = counted_store.statements
         looks = counted_store.looks

@@ -49,7 +49,7 @@ def mined(count: int = 1) -> ChainKit:
     return kit
 
 
-async def test_a_source_that_does_not_answer_at_first_is_asked_again(tmp_path: Path) -> None:
+async def test_a_source_that_does_not_answer_at_first_gets_the_request_again(tmp_path: Path) -> None:
     chain = MemoryChain(*mined().blocks, name="live")
 
     async def refuse() -> None:

@@ -50,7 +50,7 @@ def test_a_file_of_headers_of_ones_own_proves_the_chain(run: Run, data: Path, tm
     assert "genesis block" in run("verify", TOWER, "--offline", "--data", data, "--headers", tmp_path / "few").out
 
 
-def test_what_nobody_knows_ends_with_one_and_what_cannot_be_asked_with_three(run: Run, data: Path) -> None:
+def test_an_unknown_id_ends_with_one_and_an_unreachable_overlay_with_three(run: Run, data: Path) -> None:
     assert run("verify", f"{'00' * 32}_0", "--data", data).code == 1
     assert run("verify", "agent.example", "--data", data).code == 1
     nobody = run("verify", TOWER, "--offline", "--data", data, "--headers", "missing-file")

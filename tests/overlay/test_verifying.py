@@ -164,7 +164,7 @@ def test_a_file_of_headers_proves_no_height(server: Server, tmp_path: Path) -> N
     assert check(server, trusted=trusted).missing == ["listing"]
 
 
-def test_headers_are_asked_for_until_there_are_enough(server: Server) -> None:
+def test_headers_are_requested_until_there_are_enough(server: Server) -> None:
     server.page = 50
     answers: list[tuple[int, int]] = []
     report = check(server, progress=lambda done, of: answers.append((done, of)))
@@ -384,7 +384,7 @@ def test_a_network_where_blocks_cost_nothing_proves_nothing_unless_it_is_expecte
     assert check(server, expected=None, trusted=Own(holds=None)).missing == ["chain"]
 
 
-def test_a_network_where_blocks_cost_nothing_is_worth_what_the_user_s_own_source_says_of_it(server: Server) -> None:
+def test_a_network_where_blocks_cost_nothing_is_worth_what_the_users_own_source_says_of_it(server: Server) -> None:
     assert check(server, expected=None, trusted=Own(holds=True)).missing == []
     report = check(server, expected=None, trusted=Own(holds=False))
     assert report.missing == ["chain", "lineage"]
@@ -542,7 +542,7 @@ def test_a_block_above_a_checkpoint_is_linked_by_work_and_required_bits(shared: 
         ("doge", "mainnet", 5_500_000, "other chains' headers"),
     ],
 )
-def test_where_required_bits_or_work_cannot_be_checked_a_source_of_ones_own_is_asked_for(
+def test_where_required_bits_or_work_cannot_be_checked_a_source_of_ones_own_is_required(
     coin: str, name: str, height: int, why: str
 ) -> None:
     with pytest.raises(NotProvedError, match=why):
@@ -550,7 +550,7 @@ def test_where_required_bits_or_work_cannot_be_checked_a_source_of_ones_own_is_a
     assert link(bytes(80), height, lambda _: [], Own(holds=True), coin, name)
 
 
-def test_the_fewest_headers_are_asked_for() -> None:
+def test_the_fewest_headers_are_requested() -> None:
     bsv = network("bsv", "mainnet")
     assert header_chain.span(bsv, 887_990) == (887_990, 888_000, 888_000)
     assert header_chain.span(bsv, 888_010) == (885_984, 888_010, 888_000)

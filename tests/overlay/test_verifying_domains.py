@@ -109,7 +109,7 @@ def test_naming_beats_hash(listed: tuple[Server, str]) -> None:
     "host_claims",
     [HostNames(refusal=Refusal("fetch-connect", "no")), HostNames(dns_refusal=Refusal("fetch-dns", "no"))],
 )
-def test_a_host_that_cannot_be_asked_proves_nothing_and_disproves_nothing(
+def test_an_unreachable_host_proves_nothing_and_disproves_nothing(
     listed: tuple[Server, str], host_claims: HostNames
 ) -> None:
     server, id_ = listed
@@ -130,7 +130,7 @@ def test_an_answer_that_says_less_or_otherwise_than_the_host_is_named(listed: tu
         assert "domain" in report.not_proved_members
 
 
-def test_offline_nobody_is_asked_and_another_host_is_found_out_all_the_same(listed: tuple[Server, str]) -> None:
+def test_offline_no_host_gets_a_request_and_another_host_is_detected_all_the_same(listed: tuple[Server, str]) -> None:
     server, id_ = listed
     claims(server, id_, "name")
     report = check(server, id_)
@@ -173,7 +173,7 @@ def pointed(tmp_path: Path) -> Server:
         return Server(LocalSource(ListingRepository(indexing.store)), POINTED, "bare.example")
 
 
-def test_a_card_whose_hash_is_on_chain_is_proved_and_its_domain_asked(pointed: Server) -> None:
+def test_a_card_whose_hash_is_on_chain_is_proved_and_its_domain_visited(pointed: Server) -> None:
     report = check(pointed, POINTED, hosts=AskedHosts(bodies={POINTED: ALPHA}))
     assert report.missing == []
     assert words(report, "domain", PROVED) == f"{POINTED} serves the card that the pointer names"
@@ -227,7 +227,7 @@ def test_a_card_without_a_hash_is_never_verified(pointed: Server) -> None:
     assert "txid" not in report.not_proved_members
 
 
-def test_a_pointer_proves_nothing_of_another_place(pointed: Server) -> None:
+def test_a_pointer_proves_nothing_of_another_locator(pointed: Server) -> None:
     pointed.items[POINTED]["id"] = pointed.proofs[POINTED]["id"] = "b.example"
     report = check(pointed, POINTED)
     assert report.missing == ["answer"]

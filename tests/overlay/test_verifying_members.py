@@ -244,7 +244,7 @@ def test_a_strange_id_is_no_exception(answers: Answers, key: str) -> None:
     assert check(server, id_).missing == ["answer"]
 
 
-def test_names_of_a_server_s_making_are_few_and_short(answers: Answers) -> None:
+def test_names_that_a_server_invents_are_few_and_short(answers: Answers) -> None:
     server = deepcopy(answers["still"])
     ((id_, item),) = server.items.items()
     item |= {"x" * 1_000 + str(number): number for number in range(1_000)} | {f"y{number}": 0 for number in range(500)}

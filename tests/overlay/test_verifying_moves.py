@@ -106,7 +106,7 @@ def test_a_transfer_in_no_block_is_not_believed(server: Server, listed: Outpoint
 
 @pytest.mark.parametrize("invented", [move_to_mallory, burn])
 @pytest.mark.parametrize("position", [-1, 0, 10**9])
-def test_a_transfer_in_a_block_of_the_liar_s_own_is_not_believed(
+def test_a_transfer_in_a_block_of_the_liars_own_is_not_believed(
     server: Server, listed: Outpoint, invented: Any, position: int
 ) -> None:
     hop = invented(server, str(listed))
@@ -134,7 +134,7 @@ def check_refused(report: VerificationReport, hop: dict[str, Any], why: str) -> 
 
 @pytest.mark.parametrize("name", ["before", "after"])
 @pytest.mark.parametrize("member", ["bump", "blockHash", "height", "header", "txid"])
-def test_a_hop_s_proof_is_held_to_its_block(server: Server, listed: Outpoint, name: str, member: str) -> None:
+def test_a_hops_proof_is_held_to_its_block(server: Server, listed: Outpoint, name: str, member: str) -> None:
     proof = server.proofs[str(listed)]
     (hop,) = proof[name]
     proof[name] = [hop | {member: proof[member]}]

@@ -109,7 +109,7 @@ async def test_a_reorganisation_leaves_what_the_new_branch_says(
 
 
 @pytest.mark.parametrize("width", [1, 1_000])
-async def test_blocks_that_are_not_written_yet_count_as_said(server: EvmServer, tmp_path: Path, width: int) -> None:
+async def test_events_of_blocks_that_are_not_written_yet_count(server: EvmServer, tmp_path: Path, width: int) -> None:
     mine(server, kit.registered(22, data_uri(file()), ALICE), kit.registered(23, "", ALICE))
     for number in range(5):
         mine(server, kit.uri_updated(22, data_uri(file(f"Agent {number}")), CAROL))
@@ -126,7 +126,7 @@ async def test_blocks_that_are_not_written_yet_count_as_said(server: EvmServer, 
     await chain.close()
 
 
-async def test_another_endpoint_goes_on_with_what_the_first_said(server: EvmServer, tmp_path: Path) -> None:
+async def test_another_endpoint_continues_from_the_events_of_the_first(server: EvmServer, tmp_path: Path) -> None:
     for number in range(120):
         mine(server, kit.registered(number, data_uri(file(f"Agent {number}")), ALICE))
     for number in range(120):

@@ -90,7 +90,7 @@ async def test_a_pointer_is_an_event_named_by_its_log(server: EvmServer, indexin
 
 
 @pytest.mark.parametrize("digest", [bytes(32), HASH])
-async def test_a_card_carried_in_full_is_a_registration_named_by_its_place(
+async def test_a_card_carried_in_full_is_a_registration_named_by_its_log(
     server: EvmServer, indexing: Indexing, digest: bytes
 ) -> None:
     log = server.mine(carried(CARD, digest)).logs[0]
@@ -149,7 +149,7 @@ async def test_a_pointer_that_leads_nowhere_is_kept_with_its_reason(server: EvmS
 # -- what is stored of the chain
 
 
-async def test_only_blocks_that_said_something_are_stored_and_the_last_of_each_stretch(
+async def test_only_blocks_with_events_are_stored_and_the_last_of_each_stretch(
     server: EvmServer, indexing: Indexing
 ) -> None:
     server.mine_empty(99)
@@ -170,7 +170,7 @@ async def test_only_blocks_that_said_something_are_stored_and_the_last_of_each_s
     )
 
 
-async def test_a_reorganisation_takes_back_what_its_blocks_said(server: EvmServer, indexing: Indexing) -> None:
+async def test_a_reorganisation_takes_back_the_events_of_its_blocks(server: EvmServer, indexing: Indexing) -> None:
     server.mine_empty(50)
     server.mine(says(SHOP))
     server.mine(carried(CARD))
@@ -451,7 +451,7 @@ async def test_a_range_that_is_too_wide_is_halved_until_it_is_answered(
         lambda _: web.Response(status=504, text="<html>gateway time-out</html>"),
     ],
 )
-async def test_whatever_words_an_endpoint_has_for_too_much_fewer_blocks_are_asked_for(
+async def test_fewer_blocks_are_requested_whatever_an_endpoint_calls_too_many(
     server: EvmServer, indexing: Indexing, answer: object
 ) -> None:
     server.mine(says(SHOP))
@@ -462,7 +462,7 @@ async def test_whatever_words_an_endpoint_has_for_too_much_fewer_blocks_are_aske
     assert server.ranges[0] == (0, (402 - chain.NEAR) // 4 - 1)
 
 
-async def test_an_answer_that_is_too_large_or_too_slow_is_asked_for_in_parts(
+async def test_an_answer_that_is_too_large_or_too_slow_is_requested_in_parts(
     server: EvmServer, indexing: Indexing
 ) -> None:
     async def slow(_: web.Request) -> web.Response:
@@ -630,7 +630,7 @@ def test_a_url_that_cannot_be_meant_is_refused_with_what_would_be_right(name: st
         (refusal(-32601, "no such method"), SourceUnavailableError, "refuses eth_chainId"),
     ],
 )
-async def test_what_an_endpoint_answers_instead_is_said_without_its_key(
+async def test_an_unusable_answer_of_an_endpoint_is_reported_without_its_key(
     server: EvmServer, answer: object, error: type[SourceError], why: str
 ) -> None:
     followed = server.chain()
@@ -654,7 +654,7 @@ async def test_what_an_endpoint_answers_instead_is_said_without_its_key(
         refusal(429, "Your app has exceeded its compute units per second capacity"),
     ],
 )
-async def test_an_endpoint_that_is_busy_is_asked_again(server: EvmServer, answer: object) -> None:
+async def test_a_busy_endpoint_gets_the_request_again(server: EvmServer, answer: object) -> None:
     followed = server.chain()
     followed.endpoint.rpc.obey_retry_after = lambda _: None  # type: ignore[method-assign]
     server.fail("eth_chainId", answer, answer, answer)  # type: ignore[arg-type]
@@ -663,7 +663,7 @@ async def test_an_endpoint_that_is_busy_is_asked_again(server: EvmServer, answer
     await followed.close()
 
 
-async def test_an_endpoint_that_asks_to_wait_is_not_asked_meanwhile(server: EvmServer) -> None:
+async def test_an_endpoint_that_asks_to_wait_gets_no_request_meanwhile(server: EvmServer) -> None:
     followed = server.chain()
     server.fail("eth_chainId", lambda _: web.Response(status=429, headers={"Retry-After": "300"}))
     with pytest.raises(SourceUnavailableError, match=r"asks to wait for \d+ more seconds"):

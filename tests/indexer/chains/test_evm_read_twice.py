@@ -185,7 +185,7 @@ async def test_a_restart_and_a_reorganisation_take_nothing_of_it_back_but_what_t
     assert world.twice() == 10
 
 
-async def test_another_endpoint_is_asked_where_there_is_one_and_what_only_it_has_counts(
+async def test_another_endpoint_is_read_where_there_is_one_and_logs_that_only_it_has_count(
     server: EvmServer, tmp_path: Path
 ) -> None:
     for number in range(1, 31):

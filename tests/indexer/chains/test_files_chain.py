@@ -663,7 +663,7 @@ async def test_dogecoin_work_of_another_chain_that_is_cut_short_is_refused(
 
 
 @pytest.mark.parametrize("coin", ["ltc", "doge"])
-async def test_behind_garbage_scrypt_work_is_asked_for(coin: str, tmp_path: Path, opened: Open) -> None:
+async def test_behind_garbage_scrypt_work_is_required(coin: str, tmp_path: Path, opened: Open) -> None:
     """Expected blocks of scrypt coins are believed, found ones are not: a stranger could have written them."""
     mint = ChainKit(coin)
     mint.mine_empty(1)

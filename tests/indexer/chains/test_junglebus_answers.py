@@ -103,7 +103,7 @@ def test_the_recorded_sample_is_read(shared: Any) -> None:
     assert (match.height, match.tx_index) == (580_942, 160)
 
 
-def test_doubts_are_asked_for_ever_more_seldom_and_are_bounded() -> None:
+def test_unproved_transactions_are_requested_ever_more_seldom_and_are_bounded() -> None:
     now = 0.0
     retry_queue = RetryQueue("demo", clock=lambda: now)
     txid = b"\1" * 32

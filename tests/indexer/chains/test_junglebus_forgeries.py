@@ -305,7 +305,7 @@ async def test_another_chain_on_the_same_genesis_is_a_reorganisation_that_the_ne
 # -- forged spends
 
 
-async def test_false_spenders_of_an_owner_s_output_change_nothing(followed: Followed, echo: Outpoint) -> None:
+async def test_false_spenders_of_an_owners_output_change_nothing(followed: Followed, echo: Outpoint) -> None:
     kit = followed.kit
     await followed.look()
     payment = kit.pay()
@@ -373,7 +373,7 @@ async def test_a_subscription_that_the_server_gives_up_stops_the_chain(followed:
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
-async def test_nothing_is_asked_before_the_time_that_the_server_names(
+async def test_nothing_is_requested_before_the_time_that_the_server_names(
     followed: Followed, echo: Outpoint, form: str
 ) -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)

@@ -39,7 +39,7 @@ def kit() -> ChainKit:
 
 
 @pytest.mark.parametrize("rest", [True, False], ids=["rest", "rpc"])
-async def test_the_sample_chain_asked_of_a_node_says_all_that_its_oracle_states(
+async def test_the_sample_chain_read_from_a_node_has_all_that_its_oracle_states(
     rest: bool, sample: Path, tmp_path: Path
 ) -> None:
     expected = json.loads((sample / "expected.json").read_text())
@@ -189,7 +189,7 @@ async def test_dogecoin_blocks_with_the_work_of_another_chain_are_read_without_i
         assert await chain.values([mint.funds(0)], tip) == {mint.funds(0): mint.satoshis(mint.funds(0))}
 
 
-async def test_a_refused_block_is_left_out_until_it_is_asked_for_again(
+async def test_a_refused_block_is_left_out_until_it_is_requested_again(
     kit: ChainKit, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = MemoryChain(*kit.blocks)
@@ -229,7 +229,7 @@ async def test_values_are_found_by_txid_and_proved_by_it(kit: ChainKit, opened: 
         assert node.requests["getrawtransaction"] == getrawtransaction, "what was asked for lately is kept"
 
 
-async def test_outputs_that_no_block_has_spent_are_asked_for(
+async def test_outputs_that_no_block_has_spent_are_requested(
     kit: ChainKit, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spent, unspent = kit.funds(0), kit.funds(3)
@@ -288,7 +288,7 @@ async def test_without_an_index_of_transactions_a_warning_says_what_to_do(
 # --- news
 
 
-async def test_without_a_publisher_news_are_asked_for(kit: ChainKit, opened: Open) -> None:
+async def test_without_a_publisher_the_node_is_polled(kit: ChainKit, opened: Open) -> None:
     memory = MemoryChain(*kit.branch(kit["6"]))
     async with Node(memory) as node:
         chain = await opened(node)

@@ -145,7 +145,7 @@ async def test_a_server_that_is_no_node_stops(node: Node) -> None:
     assert "its genesis block is '7' (of no known network)" in str(await refusal(node.url))
 
 
-async def test_a_busy_node_is_asked_again(node: Node, kit: ChainKit, opened: Open) -> None:
+async def test_a_busy_node_gets_the_request_again(node: Node, kit: ChainKit, opened: Open) -> None:
     chain = await opened(node)
     answers = [web.Response(status=500, text="Work queue depth exceeded"), web.Response(status=503)]
     node.instead["getbestblockhash"] = lambda _: answers.pop() if answers else normal()
@@ -316,7 +316,7 @@ async def test_a_block_that_is_cut_is_fetched_again(node: Node, kit: ChainKit, o
 
 
 @pytest.mark.parametrize("forgery", ["another block", "nothing", "too short", "cut"])
-async def test_bytes_that_are_not_the_block_asked_for_are_never_given_out(
+async def test_bytes_that_are_not_the_block_requested_are_never_given_out(
     forgery: str, node: Node, kit: ChainKit, opened: Open
 ) -> None:
     chain = await opened(node)
@@ -357,7 +357,7 @@ async def test_hex_that_is_none_is_never_given_out(result: str, text: str, node:
         await hashes(chain, 2, 2)
 
 
-async def test_a_node_without_rest_is_not_asked_for_it_again_and_again(
+async def test_rest_is_not_requested_repeatedly_of_a_node_without_it(
     node: Node, kit: ChainKit, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.rest = False
@@ -387,7 +387,7 @@ async def test_a_node_that_prunes_what_is_needed_names_the_first_height_it_has(
     assert is_refusal(refused.value)
 
 
-async def test_a_block_that_the_node_does_not_give_is_asked_for_again_later(
+async def test_a_block_that_the_node_does_not_give_is_requested_again_later(
     node: Node, kit: ChainKit, opened: Open
 ) -> None:
     chain = await opened(node)
@@ -397,7 +397,9 @@ async def test_a_block_that_the_node_does_not_give_is_asked_for_again_later(
         await hashes(chain)
 
 
-async def test_a_full_disk_is_said_and_waited_for(node: Node, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_reported_and_waited_for(
+    node: Node, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("indexer.chains.node.block_download.Spool", lambda: FullSpool(0))
     chain = await opened(node)
     await chain.tip()

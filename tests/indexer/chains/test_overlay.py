@@ -274,7 +274,7 @@ async def test_an_original_that_began_late_is_mirrored_from_there_on(original: O
     await source.close()
 
 
-async def test_where_anchors_begin_is_asked_again(original: Original) -> None:
+async def test_the_beginning_of_anchors_is_requested_again(original: Original) -> None:
     original.kit.mine_empty(5)
     original.chain.arrive(*original.kit.blocks)
     await original.caught_up()
@@ -295,7 +295,7 @@ async def test_where_anchors_begin_is_asked_again(original: Original) -> None:
     await source.close()
 
 
-async def test_headers_that_repeat_are_not_asked_for_again_and_again(original: Original) -> None:
+async def test_headers_that_repeat_are_not_requested_repeatedly(original: Original) -> None:
     kit = original.kit
     kit.mine_empty(5)
     original.chain.arrive(*kit.blocks)

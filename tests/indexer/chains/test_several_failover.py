@@ -18,7 +18,7 @@ from tests.waiting import until
 
 
 @pytest.mark.parametrize("call", ["tip", "ref", "values", "transactions", "mempool", "blocks"])
-async def test_whatever_is_asked_another_source_answers_when_one_does_not(kit: ChainKit, call: str) -> None:
+async def test_another_source_answers_any_request_when_one_does_not(kit: ChainKit, call: str) -> None:
     outpoint, first = kit.funds(3), MemoryChain(*kit.blocks)
     second = MemoryChain(*kit.blocks)
     second.unconfirmed[b"\x01" * 32] = b"raw"
@@ -94,7 +94,7 @@ async def test_blocks_end_early_where_the_next_source_is_on_another_branch(kit: 
         assert await heights(failover, 0, 7) == [0, 1, 2, 3]
 
 
-async def test_what_the_first_cannot_tell_is_asked_of_the_others(kit: ChainKit) -> None:
+async def test_data_that_the_first_source_lacks_is_requested_of_the_others(kit: ChainKit) -> None:
     first, second = MemoryChain(*kit.blocks), MemoryChain(*kit.blocks)
     existing, hidden, nowhere = kit.funds(0), kit.funds(1), Outpoint(bytes(32), 7)
     first.hidden.add(hidden)

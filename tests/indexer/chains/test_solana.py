@@ -320,7 +320,7 @@ async def test_a_card_that_gives_way_to_a_pointer_is_burned(world: World) -> Non
 # -- restarts
 
 
-async def test_what_changed_while_nobody_looked_is_said_after_a_restart(world: World) -> None:
+async def test_changes_in_a_pause_are_reported_after_a_restart(world: World) -> None:
     for name in "abc":
         world.server.put(name, agent(name))
     await world.look()

@@ -82,7 +82,7 @@ async def test_the_time_of_a_missing_block_is_requested_alone(server: SolanaServ
 # -- what is asked, and how it is configured
 
 
-async def test_accounts_are_asked_for_as_solanas_own_types_ask(server: SolanaServer) -> None:
+async def test_requests_for_accounts_equal_those_of_solders(server: SolanaServer) -> None:
     chain = server.chain()
     await chain.open()
     await chain.tip()
@@ -165,7 +165,7 @@ async def test_keys_in_the_url_go_to_the_endpoint_and_nowhere_else(server: Solan
         (f"program={PROGRAM}&chain=bsv", "unknown option 'program'"),
     ],
 )
-def test_what_is_wrong_with_a_url_is_said(query: str, words: str) -> None:
+def test_the_fault_of_a_url_is_named(query: str, words: str) -> None:
     with pytest.raises(SourceError) as error:
         create("sol", f"https://endpoint.example/?{query}")
     assert words in str(error.value)

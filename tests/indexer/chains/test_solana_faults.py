@@ -161,7 +161,7 @@ async def test_an_endpoint_in_trouble_is_waited_for(followed: Followed, method: 
     await goes_on(followed)
 
 
-async def test_an_endpoint_that_is_asked_too_often_is_left_alone_for_as_long_as_it_says(followed: Followed) -> None:
+async def test_an_endpoint_with_too_many_requests_gets_none_for_as_long_as_it_names(followed: Followed) -> None:
     server, _, _ = followed
     server.fail(ACCOUNTS, 429, Retry_After="100")
     assert "429" in await refused(followed)
@@ -384,7 +384,7 @@ async def test_an_answer_on_missing_accounts_must_be_well_formed(followed: Follo
     await goes_on(followed)
 
 
-def test_only_so_many_missing_accounts_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_missing_accounts_are_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "MISSING_CHECKED", 10)
     requests: list[int] = []
 

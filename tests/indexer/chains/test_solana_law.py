@@ -136,7 +136,7 @@ def test_the_state_is_that_of_a_slow_oracle_for_each_account(history: list[dict[
 
 @settings(SLOWLY, max_examples=200)
 @given(histories, st.frozensets(st.integers(0, 7)))
-def test_restarts_change_nothing_of_what_is_said(history: list[dict[bytes, bytes]], restarts: frozenset[int]) -> None:
+def test_restarts_change_no_event(history: list[dict[bytes, bytes]], restarts: frozenset[int]) -> None:
     assert follow(history, restarts) == follow(history)
 
 

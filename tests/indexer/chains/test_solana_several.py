@@ -58,7 +58,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             await created.chain.close()
 
 
-async def test_only_one_is_asked_as_long_as_it_answers(world: World) -> None:
+async def test_only_one_endpoint_is_read_as_long_as_it_answers(world: World) -> None:
     world.put("a", agent("A"))
     assert await world.live() == world.ids("a")
     world.put("b", agent("B"))

@@ -146,7 +146,7 @@ async def test_a_pointer_is_recorded_and_not_fetched_yet(indexing: Indexing, kit
     assert failed(ask.by_name(hex_id(bad))) == [("pointer", "pointer-domain")]
 
 
-async def test_an_outpoint_is_asked_about_by_itself(indexing: Indexing, kit: ChainKit) -> None:
+async def test_an_outpoint_is_diagnosed_by_itself(indexing: Indexing, kit: ChainKit) -> None:
     scripts = [inscription(body_of(agent("One")), AGENT, "alice"), inscription(b"{}", AGENT, "bob")]
     both = kit.spend([kit.fund()], [(1, scripts[0]), (1, scripts[1])])
     kit.mine(both)

@@ -193,7 +193,7 @@ def test_an_opt_out_is_read_as_its_standard_says(path: str, allowed: bool) -> No
     assert robots.read(ROBOTS).allow(path) is allowed
 
 
-def test_what_is_said_to_crawlers_is_not_said_to_us() -> None:
+def test_rules_for_other_crawlers_do_not_hold_for_us() -> None:
     assert robots.read(b"User-agent: *\nDisallow: /").allow("/x")
     assert not robots.read(b"User-agent: a2b-registry\nDisallow: /").allow("/x")
     assert not robots.read(b"User-agent: a2b-registry\nUser-agent: *\nDisallow: /").allow("/x")

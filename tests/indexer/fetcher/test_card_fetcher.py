@@ -87,19 +87,19 @@ async def test_proxies_of_the_environment_are_ignored(
         ("identity", CARD),
     ],
 )
-async def test_a_coding_that_was_not_asked_for_is_undone(name: str, body: bytes, server: Hostile, net: Net) -> None:
+async def test_a_coding_that_was_not_requested_is_undone(name: str, body: bytes, server: Hostile, net: Net) -> None:
     server.say(FIRST, ok(body, f"Content-Encoding: {name}"))
     assert (await net.fetcher().get(URL)).body == CARD
 
 
-async def test_a_name_in_its_own_script_is_asked_for_by_its_a_label(server: Hostile, net: Net) -> None:
+async def test_a_name_in_its_own_script_is_requested_by_its_a_label(server: Hostile, net: Net) -> None:
     server.say("/x", ok(CARD))
     assert (await net.fetcher().get("https://B\u00fccher.example/x")).url == "https://xn--bcher-kva.example/x"
     assert net.looked_up == ["xn--bcher-kva.example"]
     assert server.sni == ["xn--bcher-kva.example"]
 
 
-async def test_a_fetch_is_conditional_where_the_same_place_answers(server: Hostile, net: Net) -> None:
+async def test_a_fetch_is_conditional_where_the_same_url_answers(server: Hostile, net: Net) -> None:
     server.say(FIRST, ok(CARD, 'ETag: "1"', "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT"))
     fetcher = net.fetcher()
     validators = (await fetcher.get(URL)).validators
@@ -179,7 +179,7 @@ async def test_the_operators_table_reaches_other_addresses_and_ports_and_http(au
             await fetcher.get("http://agent.example/plain")
 
 
-async def test_the_system_resolver_is_asked_for_the_whole_name(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_system_resolver_gets_the_whole_name(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
     requests: list[str] = []
 
     def look_up(host: str, *_: object, **__: object) -> list[tuple[Any, ...]]:
@@ -295,7 +295,7 @@ async def test_without_a_hash_a_card_is_unhashed(server: Hostile, net: Net) -> N
     assert result.refusal == ("fetch-not-json", "")
 
 
-async def test_a_uri_is_asked_for_itself_alone(server: Hostile, net: Net) -> None:
+async def test_only_a_uri_itself_is_requested(server: Hostile, net: Net) -> None:
     server.say("/cards/1.json?x=y", ok(CARD))
     cards = CardFetcher(net.fetcher())
     result = await cards.fetch_card("https://agent.example/cards/1.json?x=y", only(CARD))
@@ -305,7 +305,7 @@ async def test_a_uri_is_asked_for_itself_alone(server: Hostile, net: Net) -> Non
     assert server.paths() == ["/cards/1.json?x=y", "/cards/2.json"]
 
 
-async def test_a_host_in_trouble_is_not_asked_twice(server: Hostile, net: Net) -> None:
+async def test_a_host_in_trouble_gets_no_second_request(server: Hostile, net: Net) -> None:
     server.say(FIRST, silent)
     result = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))
     assert result.state is CardState.FAILED
@@ -315,7 +315,7 @@ async def test_a_host_in_trouble_is_not_asked_twice(server: Hostile, net: Net) -
     assert server.paths() == [FIRST]
 
 
-async def test_a_refused_name_is_never_asked(server: Hostile, net: Net) -> None:
+async def test_a_refused_name_gets_no_request(server: Hostile, net: Net) -> None:
     result = await CardFetcher(net.fetcher()).fetch_card("localhost", ANYTHING)
     assert result.refusal is not None
     assert result.refusal.final
@@ -487,7 +487,7 @@ async def test_what_is_no_file_on_ipfs_is_named(uri: str, code: str, blocks: tup
 
 
 @pytest.mark.parametrize("path", ["../../admin", "%2e%2e/%2E%2e/admin", "a%5c..%5cadmin"])
-async def test_a_gateway_is_never_asked_for_what_is_outside_the_cid(
+async def test_paths_outside_the_cid_are_never_requested_of_a_gateway(
     path: str, blocks: tuple[Blocks, Gateway], net: Net, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served, gateway = blocks
@@ -539,7 +539,7 @@ async def test_opt_outs_are_remembered_for_so_many_hosts(
     assert list(fetcher.opt_outs) == [("https", "other.example", 443)]
 
 
-async def test_without_a_gateway_or_with_a_dead_one_it_is_said(net: Net) -> None:
+async def test_a_missing_or_dead_gateway_is_reported(net: Net) -> None:
     uri = f"ipfs://{VECTORS['file'].v0}"
     result = await cards(None, net).fetch_card(uri, ANYTHING)
     assert result.refusal == ("fetch-no-gateway", "")

@@ -90,7 +90,7 @@ async def test_a_redirect_to_another_host_says_nothing(server: Hostile, badger: 
     assert fetch_names.verdict(HOST).failed == frozenset()
 
 
-async def test_a_private_address_is_never_asked_for_a_badge(net: Net, badger: DomainVerifier) -> None:
+async def test_a_badge_is_never_requested_of_a_private_address(net: Net, badger: DomainVerifier) -> None:
     net.names[HOST] = ["10.0.0.1"]
     fetch_names = await badger.fetch_names(HOST)
     assert fetch_names.refusal is not None
@@ -98,7 +98,7 @@ async def test_a_private_address_is_never_asked_for_a_badge(net: Net, badger: Do
     assert net.dialled == []
 
 
-async def test_a_host_in_trouble_is_not_asked_for_its_other_card(server: Hostile, badger: DomainVerifier) -> None:
+async def test_the_other_card_is_not_requested_of_a_host_in_trouble(server: Hostile, badger: DomainVerifier) -> None:
     server.say(FIRST, silent)
     fetch_names = await badger.fetch_names(HOST)
     assert fetch_names.refusal is not None
@@ -107,7 +107,7 @@ async def test_a_host_in_trouble_is_not_asked_for_its_other_card(server: Hostile
     assert fetch_names.verdict(HOST).failed == {"name", "hash"}
 
 
-async def test_what_no_budget_allows_was_not_asked(badger: DomainVerifier) -> None:
+async def test_a_host_without_budget_gets_no_request(badger: DomainVerifier) -> None:
     def admit(host: str, address: object, _port: int) -> None:
         raise FetchError("fetch-budget", "9 s", 9.0)
 
@@ -192,7 +192,7 @@ def serves(*bodies: bytes) -> HostNames:
     return HostNames(served=frozenset(map(digest, bodies)))
 
 
-async def test_live_agents_with_a_host_are_to_be_asked_about_at_once(registry: BadgeRegistry) -> None:
+async def test_hosts_of_live_agents_are_due_at_once(registry: BadgeRegistry) -> None:
     echo, local, tool = (
         registry.kit.inscribe(card()),
         registry.kit.inscribe(agent(url="http://127.0.0.1/")),
@@ -372,7 +372,7 @@ async def test_the_last_check_of_a_host_that_does_not_answer_is_when_its_week_en
     assert registry.now == NOW + GRACE
 
 
-async def test_where_there_is_no_badge_the_host_is_asked_less_and_less_often(registry: BadgeRegistry) -> None:
+async def test_a_host_without_badge_is_visited_less_and_less_often(registry: BadgeRegistry) -> None:
     echo = registry.kit.inscribe(card())
     await registry.mine(echo)
     waits = []
@@ -408,7 +408,7 @@ async def test_many_registrations_of_a_victims_host_are_one_visit(registry: Badg
     assert registry.due() == []
 
 
-async def test_the_list_is_made_in_batches_and_misses_nothing_said_meanwhile(
+async def test_the_list_is_made_in_batches_and_misses_no_event_in_between(
     registry: BadgeRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("indexer.fetcher.domain_badges.BATCH", 2)

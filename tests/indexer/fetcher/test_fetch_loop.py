@@ -140,7 +140,7 @@ async def test_other_bytes_are_recorded_with_their_reason_and_never_kept(server:
     assert server.paths() == [FIRST, SECOND]
 
 
-async def test_a_url_is_asked_for_itself(server: Hostile, fetching: Fetching) -> None:
+async def test_only_a_url_itself_is_requested(server: Hostile, fetching: Fetching) -> None:
     uri = "https://agent.example/cards/1.json"
     server.say("/cards/1.json", ok(ALPHA))
     fetching.mine(points(uri, ALPHA, "uri"))
@@ -446,7 +446,7 @@ async def test_closing_leaves_nothing_behind(server: Hostile, fetching: Fetching
 # -- badges
 
 
-async def test_hosts_are_asked_for_badges_beside_the_pointers(
+async def test_badges_are_requested_of_hosts_beside_the_pointers(
     server: Hostile, names: NameServer, fetching: Fetching
 ) -> None:
     body = json.dumps({"name": "x", "url": f"https://{HOST}/a2a", "skills": [{"id": "a"}]}).encode()

@@ -286,7 +286,7 @@ async def test_a_name_that_leads_to_a_special_address_is_never_connected_to(addr
     assert net.dialled == []
 
 
-async def test_of_public_and_private_addresses_only_the_public_one_is_asked(server: Hostile, net: Net) -> None:
+async def test_of_public_and_private_addresses_only_the_public_one_gets_a_request(server: Hostile, net: Net) -> None:
     server.say(CARD, ok())
     net.names["agent.example"] = ["10.0.0.1", "::1", "2606:2800:220:1::1", PUBLIC]
     net.dead.add("2606:2800:220:1::1")
@@ -294,7 +294,7 @@ async def test_of_public_and_private_addresses_only_the_public_one_is_asked(serv
     assert net.dialled == [("2606:2800:220:1::1", 443), (PUBLIC, 443)]
 
 
-async def test_no_address_of_a_name_is_asked_without_a_budget(server: Hostile, net: Net) -> None:
+async def test_no_address_of_a_name_gets_a_request_without_a_budget(server: Hostile, net: Net) -> None:
     """A dead address in front of a victim's would otherwise hide who pays."""
     server.say(CARD, ok())
     net.names["agent.example"] = ["93.184.216.1", PUBLIC]

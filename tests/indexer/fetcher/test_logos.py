@@ -220,7 +220,7 @@ async def test_a_logo_is_fetched_shown_and_looked_at_again(
     assert logos.body(bytes.fromhex(digest)) is None
 
 
-async def test_a_logo_that_is_not_served_is_asked_for_ever_less_often(
+async def test_a_logo_that_is_not_served_is_requested_ever_less_often(
     server: Hostile, logo_fetcher: LogoFetcher, logos: Logos
 ) -> None:
     server.say("/logo.png", raw(answer("404 Not Found")))
@@ -248,7 +248,7 @@ async def test_a_logo_leads_nowhere_that_a_card_may_not(
     assert server.requests == []
 
 
-async def test_a_logo_that_a_card_carries_itself_is_asked_of_nobody(
+async def test_a_logo_inside_a_card_is_requested_of_nobody(
     server: Hostile, logo_fetcher: LogoFetcher, logos: QueuedLogos
 ) -> None:
     url = "data:image/png;base64," + base64.b64encode(picture(size=(40, 40))).decode()

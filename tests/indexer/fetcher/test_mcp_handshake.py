@@ -175,7 +175,7 @@ def registry(database_url: str, net: Net, names: NameServer, clock: Clock) -> It
         yield opened
 
 
-async def test_the_endpoint_of_an_identity_file_is_asked_and_its_manifest_pinned(
+async def test_the_endpoint_of_an_identity_file_is_visited_and_its_manifest_pinned(
     server: Hostile, registry: McpRegistry
 ) -> None:
     server.say(FILE, ok(identity_file(service_url=ENDPOINT)))
@@ -293,7 +293,7 @@ async def test_a_third_port_of_a_host_is_left_for_another_day(
     assert [reaching.handshake(id_)[1:] for id_ in ids.values()] == [("verified", None)] * 3
 
 
-async def test_the_url_of_a_claiming_card_is_asked_on_request_only(server: Hostile, registry: McpRegistry) -> None:
+async def test_the_url_of_a_claiming_card_is_visited_on_request_only(server: Hostile, registry: McpRegistry) -> None:
     claim = {"motebit_id": IDENTITY, "public_key": KEYS[0].hex()}
     id_ = await registry.inscribe(**{"x-motebit": claim})
     mcp(server, path="/a2a")

@@ -320,7 +320,7 @@ def relay_list(**row: Any) -> bytes:
     ).encode()
 
 
-async def test_a_relay_is_asked_last_and_its_word_is_no_proof(server: Hostile, net: Net, names: NameServer) -> None:
+async def test_a_relay_is_read_last_and_its_answer_proves_nothing(server: Hostile, net: Net, names: NameServer) -> None:
     verifier = MotebitVerifier(net.fetcher(QUICK), TxtRecords([names.address]))
     server.say("/api/v1/agents/discover?limit=100", ok(relay_list()))
     assert (await verifier.lookup(HOST)).reason == "fetch-missing"

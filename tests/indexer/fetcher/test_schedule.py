@@ -389,7 +389,7 @@ def test_every_job_is_served_once_and_no_budget_is_exceeded(
 
 @settings(deadline=None)
 @given(JOBS)
-def test_of_what_is_due_and_may_be_asked_the_most_urgent_goes_first(
+def test_the_most_urgent_due_fetch_that_is_allowed_goes_first(
     jobs: list[tuple[str, int, Priority, int]],
 ) -> None:
     world = World(WIDE)

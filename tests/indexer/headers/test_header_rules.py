@@ -128,7 +128,7 @@ def test_bitcoin_asks_for_new_bits_every_fortnight_as_bitcoinx_says(gap: int, bi
     assert HeaderRules(network("btc", "mainnet")).required is fortnightly
 
 
-def test_bits_that_cannot_be_known_are_said_to_be_so() -> None:
+def test_bits_that_cannot_be_known_are_reported_as_unknown() -> None:
     both = Both("bsv", "mainnet", 800_000, 0x1B0404CB)
     for _ in range(100):
         both.add(600, 0x1B0404CB)
@@ -258,7 +258,7 @@ def test_litecoin_proves_its_work_over_scrypt() -> None:
     assert chain.anchored
 
 
-def test_scrypt_is_not_asked_for_below_a_checkpoint() -> None:
+def test_scrypt_is_not_required_below_a_checkpoint() -> None:
     rules = HeaderRules(network("ltc", "mainnet"))
     buried = UncheckedHeader(unmined(bytes(32), 1, 0x1A040000, 0), bytes(32), buried=True)
     rules.check_work(buried)
@@ -266,7 +266,7 @@ def test_scrypt_is_not_asked_for_below_a_checkpoint() -> None:
         rules.check_work(buried._replace(buried=False))
 
 
-def test_work_over_sha256_is_asked_for_below_a_checkpoint_too() -> None:
+def test_work_over_sha256_is_required_below_a_checkpoint_too() -> None:
     rules = HeaderRules(network("bsv", "mainnet"))
     with pytest.raises(RuleError, match="proof of work does not meet"):
         rules.check_work(UncheckedHeader(unmined(bytes(32), 1, 0x1B0404CB, 0), b"\xff" * 32, buried=True))

@@ -91,7 +91,7 @@ def d(**rates: Any) -> dict[str, Decimal]:
     return {name: Decimal(str(rate)) for name, rate in rates.items()}
 
 
-async def test_a_feed_is_asked_and_its_table_kept(bench: Bench, server: RateServer) -> None:
+async def test_a_feed_is_fetched_and_its_table_stored(bench: Bench, server: RateServer) -> None:
     server.send("/a", b'{"rates": {"USD": 52.10000000000000000001, "btc": "5.2e-4", "XXX": 0, "YYY": "n/a"}}')
     bench.over(server.feed("bsv", "/a"))
     assert await bench.round() == [""]

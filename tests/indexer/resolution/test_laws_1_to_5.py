@@ -123,7 +123,7 @@ async def test_every_form_of_envelope_registers(
 # -- law 3: the satoshi -----------------------------------------------------------------------------------------------
 
 
-async def test_the_satoshi_is_followed_by_its_place_and_not_by_its_input(kit: ChainKit, look: Look) -> None:
+async def test_the_satoshi_is_followed_by_its_position_and_not_by_its_input(kit: ChainKit, look: Look) -> None:
     one, two, three = (kit.inscribe(agent(word)) for word in ("One", "Two", "Three"))
     kit.mine(one, two, three)
     tx = kit.spend([three, one, two, kit.fund()], [(1, p2pkh("a")), (1, p2pkh("b")), (1, p2pkh("c")), (9, p2pkh("d"))])
@@ -277,7 +277,7 @@ async def test_all_agent_types_are_one_kind_and_the_app_may_change(
         (body_of(agent("Two")), {"type": "post"}, "foreign_content", "MAP type is not an A2B type"),
     ],
 )
-async def test_what_does_not_count_changes_place_and_owner_only(
+async def test_content_that_does_not_count_changes_outpoint_and_owner_only(
     kit: ChainKit, look: Look, body: bytes, fields: dict[str, str] | None, kind: str, reason: str
 ) -> None:
     first = kit.inscribe(agent("One"))

@@ -117,9 +117,7 @@ async def test_a_split_pointer_is_one_pointer_at_its_first_output(tmp_path: Path
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "identity"])
-async def test_a_card_that_is_said_to_be_compressed_is_a_near_miss_that_names_the_encoding(
-    encoding: str, look: Look
-) -> None:
+async def test_a_card_with_a_content_encoding_is_a_near_miss_that_names_it(encoding: str, look: Look) -> None:
     kit = ChainKit()
     encoded = b"\x59" + pushes(encoding) + b"\x51"
     body = gzip.compress(body_of(agent("Packed")), mtime=0)

@@ -74,7 +74,7 @@ def test_an_unknown_value_hides_later_positions_and_bounds_them(
         assert truth.vout is None or ranges.may_hold(truth.vout, position.at_least)
 
 
-def test_only_values_of_inputs_before_a_wanted_satoshi_are_asked_for() -> None:
+def test_only_values_of_inputs_before_a_followed_satoshi_are_requested() -> None:
     requests = []
 
     def value(outpoint: Outpoint) -> int:

@@ -404,7 +404,7 @@ async def test_children_may_stand_before_their_parents_in_a_block(kit: ChainKit,
     assert (await look(kit)).kinds(first) == ["inscribed", "moved", "reinscribed", "burned"]
 
 
-async def test_a_fork_takes_back_what_a_tapscript_said(kit: ChainKit, look: Look) -> None:
+async def test_a_fork_takes_back_the_events_of_a_tapscript(kit: ChainKit, look: Look) -> None:
     first = kit.reveal(agent("One"))
     kit.mine(first)
     kit.mine(kit.reveal(agent("Two"), source=first))

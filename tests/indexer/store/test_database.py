@@ -118,7 +118,7 @@ def test_a_writer_whose_connection_broke_takes_the_lock_again_or_gives_up(store:
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_a_full_disk_is_said_and_what_was_written_stays(store: Store, writer: Writer) -> None:
+def test_a_full_disk_is_reported_and_written_rows_stay(store: Store, writer: Writer) -> None:
     block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
     writer.connection.exec_driver_sql("PRAGMA max_page_count = 1")  # no page more than there are
     writer.connection.commit()
@@ -131,7 +131,7 @@ def test_a_full_disk_is_said_and_what_was_written_stays(store: Store, writer: Wr
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_a_folder_in_which_no_lock_can_be_made_is_said(store: Store, tmp_path: Path) -> None:
+def test_a_folder_in_which_no_lock_can_be_made_is_reported(store: Store, tmp_path: Path) -> None:
     (tmp_path / "a2b.db.lock").mkdir()
     with pytest.raises(StoreError, match=r"cannot write beside .*a2b\.db: Is a directory"):
         Writer(store.engine)

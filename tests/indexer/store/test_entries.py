@@ -62,7 +62,7 @@ def test_what_is_forgotten_says_nothing_any_more(store: Store, filled: Writer) -
     }
 
 
-def test_thousands_are_asked_for_at_once(store: Store, writer: Writer) -> None:
+def test_thousands_are_read_at_once(store: Store, writer: Writer) -> None:
     messages = [replace(elsewhere(number, f"at {number}"), position=number) for number in range(1_200)]
     block_writer.append(writer, "demo", [says("4", *messages)])
     newest_events = store.registrations.newest_events("demo", (entry(number) for number in range(1_500)))

@@ -94,7 +94,7 @@ def test_a_reorg_leaves_alone_what_another_pointer_still_names(store: Store, wri
     assert due(store) == ["a.example"]
 
 
-def test_a_reorg_announces_the_id_that_a_place_names_again(store: Store, writer: Writer) -> None:
+def test_a_reorg_announces_the_id_that_an_account_names_again(store: Store, writer: Writer) -> None:
     block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA, "account"))])
     block_writer.append(writer, "demo", [says("1", points("b.example", BETA, "account"))])
     block_writer.append(writer, "demo", [says("2", points("c.example", BETA, "account"))])

@@ -38,7 +38,7 @@ def resolution(store: Store, id_: str = "a.example") -> PointerResolution | None
     return resolve(stored.anchors, served, lambda sha, _: bool(store.content.cards([sha]))) if stored else None
 
 
-def test_anchors_come_as_they_were_said_and_seen(store: Store, writer: Writer) -> None:
+def test_anchors_are_read_as_they_were_written_and_seen(store: Store, writer: Writer) -> None:
     messages = points("a.example", ALPHA, kind=Kind.TOOL, form="map", uri="https://a.example/.well-known/agent.json")
     block_writer.append(writer, "demo", [says("7", replace(messages, owner="alice"))])
     assert store.pointers.anchors(["a.example", "b.example"]) == {
@@ -72,7 +72,7 @@ def test_anchors_of_several_chains_come_together(store: Store, writer: Writer) -
     assert sorted((anchor.chain, anchor.height) for anchor in result.anchors) == [("bch", 3), ("demo", 7)]
 
 
-def test_a_place_counts_by_what_it_says_now(store: Store, writer: Writer) -> None:
+def test_an_account_counts_by_its_newest_pointer(store: Store, writer: Writer) -> None:
     block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA, "account"))])
     block_writer.append(writer, "demo", [says("2", points("a.example", BETA, "account"))])
     (anchor,) = store.pointers.anchors(["a.example"])["a.example"].anchors

@@ -63,7 +63,7 @@ def test_transactions_are_measured_before_they_are_read(filled: Store) -> None:
     assert filled.proofs.get_many("other", [a]) == {}
 
 
-def test_many_transactions_are_asked_for_in_batches(store: Store, writer: Writer) -> None:
+def test_many_transactions_are_read_in_batches(store: Store, writer: Writer) -> None:
     many = [f"t{number}" for number in range(2 * BATCH + 3)]
     block_writer.append(
         writer, "demo", [proving(says("1", *(born(item, index) for index, item in enumerate(many))), *many)]

@@ -117,7 +117,7 @@ def test_several_registrations_may_share_an_outpoint(store: Store, writer: Write
     assert store.registrations.at_outpoints("demo", [outpoint_of("a")])[outpoint_of("a")][1].offset == 7
 
 
-def test_more_names_than_a_statement_holds_are_asked_in_batches(store: Store, writer: Writer) -> None:
+def test_more_names_than_a_statement_holds_are_read_in_batches(store: Store, writer: Writer) -> None:
     many = [f"{number:04}" for number in range(1_201)]
     block_writer.append(
         writer, "demo", [says("0"), says("1", *(born(item, number, 1) for number, item in enumerate(many)))]

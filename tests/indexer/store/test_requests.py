@@ -174,7 +174,7 @@ async def test_what_is_indexed_already_needs_no_source(worked: Worked, store: St
     assert worked.got(txid).state is RequestState.INDEXED
 
 
-async def test_a_source_that_cannot_be_asked_is_no_try(worked: Worked) -> None:
+async def test_a_request_that_reaches_no_source_does_not_count_as_a_try(worked: Worked) -> None:
     txid, raw = transaction()
     worked.chain.down = "no route"
     worked.ask(txid)
@@ -238,7 +238,7 @@ async def test_what_is_new_is_looked_for_before_what_nobody_knew(worked: Worked)
     assert len(worked.requests.due(worked.clock.now, 10)) == 4
 
 
-async def test_many_are_asked_for_at_once(worked: Worked) -> None:
+async def test_many_are_requested_at_once(worked: Worked) -> None:
     calls: list[int] = []
 
     async def count(txids: Iterable[bytes]) -> dict[bytes, bytes]:

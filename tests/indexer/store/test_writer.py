@@ -102,7 +102,9 @@ def test_a_database_that_refuses_says_so_without_its_password(database_url: str)
 # -- forgetting -------------------------------------------------------------------------------------------------------
 
 
-def test_forgetting_blocks_takes_back_all_they_said_and_notes_each_registration(store: Store, writer: Writer) -> None:
+def test_forgetting_blocks_takes_back_all_their_events_and_notes_each_registration(
+    store: Store, writer: Writer
+) -> None:
     block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1), born("b", 1, height=1))])
     block_writer.append(
         writer, "demo", [says("2", moved("a", "a", "a2"), born("c", 1), near_miss("n", 2)), says("3", born("d"))]
@@ -134,7 +136,7 @@ def test_forgetting_everything_leaves_an_empty_chain(store: Store, writer: Write
     block_writer.append(writer, "demo", [says("5")])
 
 
-def test_what_a_fork_said_instead_counts(store: Store, writer: Writer) -> None:
+def test_the_events_of_a_fork_count_instead(store: Store, writer: Writer) -> None:
     block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1)), says("2", moved("a", "a", "left"))])
     block_writer.forget(writer, "demo", 1)
     block_writer.append(

@@ -174,7 +174,7 @@ async def test_a_parent_that_was_mined_meanwhile_proves_its_unspent_outputs_and_
     assert await registry.shown() == {ids[0]: UNPROVED, ids[2]: UNPROVED}
 
 
-async def test_many_coins_are_asked_for_in_several_refreshes(
+async def test_many_coins_are_requested_in_several_refreshes(
     registry: SubmittedRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coin_checks, "MAX_COINS", 2)

@@ -127,7 +127,7 @@ async def test_a_write_ends_at_whichever_limit_comes_first(
 # -- forks ------------------------------------------------------------------------------------------------------------
 
 
-async def test_the_branch_of_more_work_replaces_what_was_said(url: str, kit: ChainKit) -> None:
+async def test_the_branch_of_more_work_replaces_events(url: str, kit: ChainKit) -> None:
     first = kit.inscribe(agent("One"))
     kit.mine(first)
     kit.mine(kit.update(first, agent("Two")))

@@ -101,7 +101,7 @@ async def test_one_wrong_genesis_block_of_a_node_at_the_first_start_is_not_store
     assert pauses == [10.0]
 
 
-async def test_several_sources_are_asked_twice_too_and_a_stored_network_only_once(
+async def test_several_sources_are_identified_twice_too_and_a_stored_network_only_once(
     url: str, pauses: list[float]
 ) -> None:
     with Indexing(url) as indexing:

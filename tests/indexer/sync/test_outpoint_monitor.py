@@ -72,7 +72,7 @@ def minted(count: int) -> tuple[ChainKit, list[Outpoint]]:
     return kit, created
 
 
-async def test_the_newest_are_asked_for_first_and_then_those_of_longest_ago(database_url: str) -> None:
+async def test_the_newest_are_requested_first_and_then_those_of_longest_ago(database_url: str) -> None:
     kit, created = minted(5)
     with Indexing(database_url, MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
@@ -90,7 +90,7 @@ async def test_the_newest_are_asked_for_first_and_then_those_of_longest_ago(data
         assert await watch.look(200) == [newcomer, created[3]]
 
 
-async def test_what_moved_or_burned_is_not_asked_for_any_more(database_url: str) -> None:
+async def test_what_moved_or_burned_is_not_requested_any_more(database_url: str) -> None:
     kit, created = minted(3)
     moved = kit.move(created[0])
     kit.mine(moved, kit.burn(created[1]))

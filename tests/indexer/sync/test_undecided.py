@@ -88,7 +88,7 @@ async def test_it_is_resolved_when_the_value_becomes_known_and_nothing_shows_of_
         assert fresh.facts() == resolved
 
 
-async def test_nothing_is_asked_again_before_the_pause_is_over(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_requested_again_before_the_pause_is_over(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "RETRY_SECONDS", 600.0)
     kit = ChainKit()
     first, fund, _ = story(kit)
@@ -156,7 +156,7 @@ async def test_events_before_the_unknown_value_are_decided_and_cards_that_it_can
         assert indexing.rejections() == [(str(tx.outpoint(1)), "the output holds no satoshis")]
 
 
-async def test_more_unknown_values_than_an_event_names_are_asked_for_in_turn(url: str) -> None:
+async def test_more_unknown_values_than_an_event_names_are_requested_in_turn(url: str) -> None:
     kit = ChainKit()
     first = kit.inscribe(agent())
     kit.mine(first)

@@ -110,7 +110,7 @@ async def test_an_offset_beyond_the_last_has_no_items(client: ClientSession) -> 
     assert page["total"] > 0
 
 
-async def test_facets_notes_and_explanations_come_when_asked_for(client: ClientSession) -> None:
+async def test_facets_notes_and_explanations_come_when_requested(client: ClientSession) -> None:
     page = await get(client, "/v1/search?facets=type&maxPrice=5&priceCurrency=usd&explain=true")
     assert page["facets"] == {"type": [{"value": "agent", "count": 2}, {"value": "tool", "count": 1}]}
     assert page["unappliedFilters"] == ["priceCurrency"]
@@ -126,7 +126,7 @@ async def test_a_bad_search_names_each_fault(client: ClientSession) -> None:
     ]  # fmt: skip
 
 
-async def test_a_slow_engine_is_asked_in_a_thread(serve: Serve, services: AppServices) -> None:
+async def test_a_slow_engine_is_searched_in_a_thread(serve: Serve, services: AppServices) -> None:
     threads: list[str] = []
 
     class Slow(FakeEngine):

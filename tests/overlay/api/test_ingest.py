@@ -93,7 +93,7 @@ async def test_the_client_is_the_address_that_asks(serve: Serve, services: AppSe
     assert [item.client for item in services.process.requests.requests.values()] == ["127.0.0.1"]
 
 
-async def test_what_was_asked_for_is_found_in_the_mempool_and_then_in_a_block(tmp_path: Path) -> None:
+async def test_a_requested_transaction_is_found_in_the_mempool_and_then_in_a_block(tmp_path: Path) -> None:
     kit = ChainKit()
     kit.mine()
     chain = MemoryChain(*kit.blocks, name="live")
@@ -124,7 +124,7 @@ async def test_what_was_asked_for_is_found_in_the_mempool_and_then_in_a_block(tm
             assert "in block" in steps(diagnose(setup.settings, setup.store, name))["requested"]["detail"]
 
 
-async def test_a_source_that_cannot_tell_its_mempool_shows_what_was_asked_for(tmp_path: Path) -> None:
+async def test_a_source_that_cannot_list_its_mempool_shows_the_requested_transaction(tmp_path: Path) -> None:
     kit = ChainKit()
     kit.mine()
     chain = MemoryChain(*kit.blocks, name="live")
@@ -162,7 +162,7 @@ async def test_a_process_that_only_serves_leaves_requests_to_the_one_that_follow
         await until(lambda: (body := requests.get(txid)) and body.state.value == "found")
 
 
-def test_giving_up_is_said_with_what_to_do(tmp_path: Path) -> None:
+def test_giving_up_is_reported_with_advice(tmp_path: Path) -> None:
     options = settings(tmp_path)
     store: Store = open_store(options, create=True)
     requests = Requests(store.engine)

@@ -127,7 +127,7 @@ def test_it_is_not_ready_while_its_source_does_not_answer_and_ends_at_once(tmp_p
         assert code == 0
 
 
-def test_it_listens_to_nobody_unless_it_is_asked_to(tmp_path: Path) -> None:
+def test_it_listens_only_where_it_is_configured_to(tmp_path: Path) -> None:
     with Running("index", "--chains", SAMPLE, cwd=tmp_path) as running:
         running.until(lambda: "125" in running.err)
         inodes = set(sockets(running.process.pid))

@@ -57,7 +57,7 @@ def faults(query_string: str) -> list[tuple[str | None, str]]:
     return [(fault.parameter, fault.code) for fault in refused.value.faults]
 
 
-def test_nothing_asked_is_the_default_query() -> None:
+def test_no_parameters_give_the_default_query() -> None:
     assert ask("") == SearchRequest(
         query=Query(), kind="all", sort="relevance", position=0, beyond=False, explain=False
     )
@@ -280,7 +280,7 @@ def test_without_rates_the_answer_names_the_price_currency() -> None:
     assert ask("priceCurrency=usd").unapplied == []
 
 
-def test_a_chain_is_asked_for_by_name_or_by_caip_2() -> None:
+def test_a_chain_is_selected_by_name_or_by_caip_2() -> None:
     assert query("chain=ltc").chains == ("ltc",)
     assert query("chain=bsv:mainnet").chains == ("bsv", "demo")
     assert query("chain=bsv:mainnet&chain=bsv").chains == ("bsv", "demo")
@@ -288,7 +288,7 @@ def test_a_chain_is_asked_for_by_name_or_by_caip_2() -> None:
         ask("chain=doge")
 
 
-def test_heights_are_of_the_chain_asked_for_else_of_the_first() -> None:
+def test_heights_are_of_the_chain_requested_else_of_the_first() -> None:
     assert query("fromBlock=1").height_chain == "bsv"
     assert query("fromBlock=1&chain=ltc").height_chain == "ltc"
     assert query("chain=ltc").height_chain is None

@@ -126,7 +126,7 @@ def test_current_is_there_only_when_the_satoshi_moved_on_and_names_no_outpoint_o
     assert (current.outpoint, current.proved.txid) == (None, burned.txid)
 
 
-async def test_headers_come_from_the_height_asked_for_on(
+async def test_headers_come_from_the_height_requested_on(
     client: ClientSession, kit: ChainKit, first: Outpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     headers = [block.raw[:80].hex() for block in kit.branch()]

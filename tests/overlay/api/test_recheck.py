@@ -57,7 +57,7 @@ async def test_what_is_due_before_stays_due(writer: Writer, ask: Callable[[str, 
     assert [(item.state, item.next_at) for item in ask("a.example", NOW + 5_000)] == [("new", NOW)]
 
 
-async def test_the_host_of_an_inscribed_agent_is_asked_again(
+async def test_the_host_of_an_inscribed_agent_is_visited_again(
     store: Store, writer: Writer, ask: Callable[[str, int], list[Recheck]]
 ) -> None:
     body = json.dumps(agent()).encode()

@@ -159,7 +159,7 @@ def test_all_engines_understand_alike(sample: Path, tmp_path: Path) -> None:
     assert results[0] == results[1]
 
 
-def test_an_answer_with_hits_and_nothing_asked_holds_nothing_more(engine: SearchIndex) -> None:
+def test_an_answer_with_hits_and_without_options_holds_nothing_more(engine: SearchIndex) -> None:
     result, more = answer_of(engine, ("q", "dex"))
     assert result
     assert not more
@@ -278,7 +278,7 @@ async def test_highlights_and_help_are_served(client: ClientSession) -> None:
     assert "highlights" not in plain["items"][0]
 
 
-async def test_a_page_tells_the_question_as_it_was_asked(client: ClientSession) -> None:
+async def test_a_page_shows_the_question_as_it_was_sent(client: ClientSession) -> None:
     page = await get(client, "/v1/search?q=tower%20-tag%3Ax&explain=1")
     assert page["query"] == "tower -tag:x"
     assert page["explain"]["query"]["text"] == "tower"

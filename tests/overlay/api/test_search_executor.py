@@ -136,7 +136,7 @@ async def test_a_mistake_in_a_long_search_is_a_mistake_and_frees_its_place(
     assert (await get(client, LONG))["total"] > 30
 
 
-async def test_an_engine_that_says_it_is_slow_is_always_asked_in_threads(
+async def test_a_slow_engine_is_always_searched_in_threads(
     client: ClientSession, serve: Serve, services: AppServices
 ) -> None:
     names: list[str] = []

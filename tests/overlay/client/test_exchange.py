@@ -58,7 +58,7 @@ def test_an_empty_value_is_sent_so_that_the_overlay_refuses_it() -> None:
     assert calls.check(b"{}").parameters == ()
 
 
-async def test_a_busy_overlay_is_asked_again_when_it_says(pauses: list[float]) -> None:
+async def test_a_busy_overlay_gets_the_request_again_at_the_time_that_it_names(pauses: list[float]) -> None:
     script = Script(answer(BUSY, 429, Retry_After="3"), answer(BUSY, 503), answer(CHANGES))
     async with client(script) as overlay:
         assert (await overlay.changes()).next_since == 4
@@ -244,7 +244,7 @@ async def test_what_is_no_stream_is_given_up(response: httpx.Response) -> None:
     assert len(script.requests) == 3
 
 
-async def test_a_refused_stream_is_not_asked_for_again() -> None:
+async def test_a_refused_stream_is_not_requested_again() -> None:
     script = Script(answer(BAD, 400))
     with pytest.raises(RefusedError):
         await taken(client(script).stream(), 1)

@@ -219,7 +219,7 @@ async def test_a_burned_listing_is_not_paid(registry: PaidRegistry, after_sale: 
         (None, "nothing shows.* it answers about another listing"),
     ],
 )
-async def test_another_overlay_s_answer_is_read_with_suspicion(
+async def test_another_overlays_answer_is_read_with_suspicion(
     registry: PaidRegistry, changed: dict[str, Any] | None, complaint: str
 ) -> None:
     async with AsyncOverlayClient(registry.url) as overlay:

@@ -313,7 +313,7 @@ def test_a_second_agent_of_one_owner_that_is_paid_at_the_same_address_is_not_war
     assert registry.warned("b") == {}
 
 
-def test_a_listing_for_another_one_s_address_cannot_take_its_name_to_another_url_unnoticed(registry: Registry) -> None:
+def test_a_listing_for_another_ones_address_cannot_take_its_name_to_another_url_unnoticed(registry: Registry) -> None:
     gift = card("Alpha", url="https://mallory.example/")
     registry.block("1", inscribed("a", ALPHA, owner="alice"), inscribed("b", gift, owner="alice"), bodies=(ALPHA, gift))
     assert set(registry.warned("b")) == {"same-name"}
@@ -325,7 +325,7 @@ def test_a_listing_for_another_one_s_address_cannot_take_its_name_to_another_url
     assert registry.warned("b") == {}
 
 
-def test_a_listing_for_another_one_s_address_cannot_bring_in_a_pay_to_address_unnoticed(registry: Registry) -> None:
+def test_a_listing_for_another_ones_address_cannot_bring_in_a_pay_to_address_unnoticed(registry: Registry) -> None:
     first, more = priced("Alpha", "alice pays here"), priced("Alpha", "alice pays here", description="More of it.")
     gift = priced("Alpha", "mallory takes it", url="https://gift.example/")
     registry.block(

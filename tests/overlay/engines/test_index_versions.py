@@ -182,7 +182,7 @@ def test_an_index_that_was_replaced_by_a_process_that_died_there_is_kept_by_the_
             assert matching_ids(item) == {"2", "3"}
 
 
-def test_an_index_of_another_version_is_left_and_said(
+def test_an_index_of_another_version_is_left_and_reported(
     index: SearchIndex, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -210,7 +210,7 @@ async def test_a_body_that_is_no_json_is_a_problem(client: ClientSession) -> Non
         assert (await problem(response, 400))["errors"][0]["code"] == "repeated"
 
 
-def test_the_command_converts_a_card_s_price_by_the_stored_rates(
+def test_the_command_converts_a_cards_price_by_the_stored_rates(
     tmp_path: Path, node: FakeNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from indexer.chains.node import payment_node

@@ -31,7 +31,7 @@ def two_stages(server: PaidServer) -> PaidServer:
     return server
 
 
-async def test_a_call_without_a_claim_is_402_and_says_what_is_asked(server: PaidServer) -> None:
+async def test_a_call_without_a_claim_is_402_with_the_price(server: PaidServer) -> None:
     answer = await server.call()
     assert refusal(answer) == (402, -32030, "missing")
     body = json.loads(answer.body)

@@ -198,7 +198,7 @@ async def test_the_dry_run_checks_the_inputs_by_the_node(wallet: Wallet, node: P
     assert await reason(witnessed._replace(inputs=forged)) == "script-not-checkable"
 
 
-async def test_a_node_that_is_gone_or_another_chain_s_is_an_error(wallet: Wallet) -> None:
+async def test_a_node_that_is_gone_or_another_chains_is_an_error(wallet: Wallet) -> None:
     gone = PaymentNode("ltc", "http://127.0.0.1:1")
     with pytest.raises(SourceError):
         await gone.outputs([Outpoint(bytes(32), 0)])

@@ -61,7 +61,7 @@ def test_every_recorded_search_is_answered_with_what_the_client_reads(overlay_ur
         assert printed(response, parsed["type"]).startswith(("Found ", "No "))
 
 
-def test_a_tool_is_printed_with_its_command_and_place(overlay_url: str, shared: Path) -> None:
+def test_a_tool_is_printed_with_its_command_and_outpoint(overlay_url: str, shared: Path) -> None:
     request = next(request for request in recorded(shared, "bsv_mcp") if "q=Extractor" in request.target)
     response = send(overlay_url, request)
     item = response.json()["items"][0]

@@ -135,7 +135,7 @@ def test_a_script_of_more_than_one_plain_command_gives_none(script: str) -> None
     assert package(script, [], {}) is None
 
 
-def test_an_empty_argument_cannot_be_said(shared: Path) -> None:
+def test_an_empty_argument_cannot_be_written(shared: Path) -> None:
     assert package("npx", ["tool", ""], {}) is None
 
 

@@ -263,7 +263,7 @@ def test_the_life_of_a_registration(publisher: Publisher) -> None:
 
 
 @NODES
-def test_the_steps_of_a_publisher_and_a_server_s_update_run_as_they_are_documented(publisher: Publisher) -> None:
+def test_the_steps_of_a_publisher_and_a_servers_update_run_as_they_are_documented(publisher: Publisher) -> None:
     page = (ROOT / "docs" / "payments.md").read_text()
     [block] = re.findall(r"^## Publisher\n.*?^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     check, inscribe, broadcast = (line.split()[1:] for line in block.splitlines())

@@ -38,7 +38,7 @@ from overlay.search.spans import spans
         ("圖書館", "书馆", ["書館"]),
     ],
 )
-def test_a_word_is_found_at_its_place(text: str, word: str, where: list[str]) -> None:
+def test_a_word_is_found_at_its_position(text: str, word: str, where: list[str]) -> None:
     assert [text[span.start : span.end] for span in spans(text) if span.word == word] == where
 
 

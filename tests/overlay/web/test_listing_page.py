@@ -29,7 +29,7 @@ async def shown(serve: Serve, services: AppServices, **card: Any) -> str:
     return (await page(client, f"/listings/{TOWER}")).text
 
 
-async def test_a_domain_that_was_never_asked_is_not_said_to_disown_it(client: ClientSession) -> None:
+async def test_a_domain_that_was_never_visited_is_not_shown_as_disowning_it(client: ClientSession) -> None:
     text = (await page(client, f"/listings/{TOWER}")).text
     assert "not checked yet" in text
     assert "does not name this listing" not in text
@@ -64,7 +64,7 @@ async def test_a_page_does_not_unroll_all_skills_and_warns_before_them(serve: Se
     assert text.index("Warnings") < text.index("Skills")
 
 
-async def test_a_name_that_is_its_id_is_said_once(serve: Serve, services: AppServices) -> None:
+async def test_a_name_that_is_its_id_is_shown_once(serve: Serve, services: AppServices) -> None:
     text = await shown(serve, services, skills=[{"id": "only_id"}, {"id": "same", "name": "same"}])
     assert "Skills only_id same Address" in text
 
@@ -148,7 +148,7 @@ class Revised(FakeStore):
     ],
     ids=["values", "bytes", "small", "same", "unknown"],
 )
-async def test_of_cards_too_large_to_be_compared_it_is_said_that_they_differ(
+async def test_cards_too_large_to_be_compared_are_shown_as_different(
     serve: Serve, services: AppServices, bodies: tuple[bytes | None, ...], message: bool
 ) -> None:
     assert isinstance(services.store, FakeStore)

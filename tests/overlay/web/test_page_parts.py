@@ -222,7 +222,7 @@ def test_what_is_typed_is_chosen_and_can_be_left_out() -> None:
     assert pairs_of(results["skillId"].choices[0].url)[0][1] == 'tag:Maps x tag:"two words" -tag:maps'
 
 
-def test_a_chosen_value_that_is_not_among_the_commonest_is_not_said_to_be_of_nobody() -> None:
+def test_a_chosen_value_that_is_not_among_the_commonest_is_not_shown_as_empty() -> None:
     supplied = [("tag", "rare")]
     query = from_pairs(supplied, {}).query
     many = [(f"t{index:02}", 60 - index) for index in range(50)]

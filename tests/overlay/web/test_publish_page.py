@@ -42,7 +42,7 @@ async def test_a_txid_is_traced_under_a_url_of_its_own(client: ClientSession) ->
     assert "Not seen yet" in (await page(client, f"/publish?tx=0x{TXID}")).text
 
 
-async def test_a_transaction_that_is_asked_for_is_remembered(client: ClientSession, services: AppServices) -> None:
+async def test_a_requested_transaction_is_remembered(client: ClientSession, services: AppServices) -> None:
     await paste(client, TXID, fetch="1")
     assert list(services.process.requests.requests) == [bytes.fromhex(TXID)[::-1]]  # type: ignore[attr-defined]
     await paste(client, json.dumps(CARD), fetch="1")

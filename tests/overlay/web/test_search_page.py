@@ -434,7 +434,7 @@ async def test_assets_may_be_cached_for_ever_and_have_a_new_url_when_they_change
         assert response.status == 404
 
 
-async def test_what_is_verified_can_be_asked_for_and_left_out_again(client: ClientSession) -> None:
+async def test_verified_listings_can_be_selected_and_deselected(client: ClientSession) -> None:
     query = "/?q=tower&verified=true"
     assert query in (await page(client, "/?q=tower")).links()
     html = await page(client, query)

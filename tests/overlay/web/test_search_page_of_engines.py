@@ -68,7 +68,7 @@ def test_cursors_and_offsets_lead_through_everything_once(engine: SearchIndex, s
     assert by_offset == whole
 
 
-def test_every_item_meets_the_filters_asked_for(engine: SearchIndex) -> None:
+def test_every_item_meets_the_filters_requested(engine: SearchIndex) -> None:
     parsed = ask(engine, "acceptedCurrency=bsv&maxPrice=0.01&type=agent&limit=100")
     assert parsed["items"]
     for item in parsed["items"]:

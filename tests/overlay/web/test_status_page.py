@@ -56,7 +56,7 @@ async def test_the_page_is_read_in_the_one_thread_of_reports(serve: Serve, servi
 
 
 @pytest.mark.usefixtures("two_hours_later")
-async def test_heights_and_lag_are_drawn_and_said_in_words(serve: Serve, services: AppServices) -> None:
+async def test_heights_and_lag_are_drawn_and_described_in_words(serve: Serve, services: AppServices) -> None:
     samples = [HeightSample(NOON, 100, 40), HeightSample(NOON + 3_600, 139, 1)]
     html = await shown(serve, services, samples)
     height, lag = html.all("svg")[1:]
@@ -69,7 +69,7 @@ async def test_heights_and_lag_are_drawn_and_said_in_words(serve: Serve, service
         assert words in html.text
 
 
-async def test_what_is_degraded_is_said_in_words(serve: Serve, services: AppServices) -> None:
+async def test_degraded_parts_are_named_in_words(serve: Serve, services: AppServices) -> None:
     (sample_chain,) = status()["chains"]
     members = {"state": "silent", "followerSeenAt": "2026-09-01T12:00:00Z", "lastBlockAt": "2026-09-01T11:58:00Z"}
     members |= {"sourcesDisagree": "two is elsewhere", "warnings": ["two is elsewhere", "three is behind"]}

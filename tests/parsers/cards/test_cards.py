@@ -99,7 +99,7 @@ def test_what_is_no_object_is_no_card() -> None:
         {"version": None, "capabilities": None, "description": 5},
     ],
 )
-def test_one_skill_with_an_id_and_any_place_to_call_are_enough(changes: dict[str, Any]) -> None:
+def test_one_skill_with_an_id_and_any_address_to_call_are_enough(changes: dict[str, Any]) -> None:
     assert agent(**changes).skills
 
 
@@ -113,7 +113,7 @@ def test_a_skill_with_an_id_beyond_the_indexed_ones_still_makes_a_card() -> None
 # What is read from an agent
 
 
-def test_the_specification_s_minimal_card_is_read_without_a_warning() -> None:
+def test_the_specifications_minimal_card_is_read_without_a_warning() -> None:
     card = agent()
     assert (card.name, card.url, card.version, card.protocol) == ("Weather", "https://weather.example", "1", "0.1")
     assert card.warnings == ()
@@ -128,7 +128,7 @@ def test_nulls_are_absent() -> None:
     assert agent(**nulls, skills=[skill]) == agent()
 
 
-def test_wrong_types_are_ignored_with_a_warning_that_names_the_place() -> None:
+def test_wrong_types_are_ignored_with_a_warning_that_names_the_pointer() -> None:
     card = agent(
         description=["no"],
         iconUrl=5,
@@ -477,7 +477,7 @@ def test_a_server_is_read_as_publishers_write_it() -> None:
     ]
 
 
-def test_a_server_s_own_name_is_shown_and_its_key_names_it_otherwise() -> None:
+def test_a_servers_own_name_is_shown_and_its_key_names_it_otherwise() -> None:
     assert server({"name": "Clock"}, "c").name == "Clock"
     assert server({"title": "Clock!"}, "c").name == "Clock!"
     assert server({"name": 5}, "c").name == "c"

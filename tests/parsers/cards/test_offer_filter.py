@@ -81,7 +81,7 @@ def test_a_listing_without_skills_has_an_entry_too() -> None:
     assert not meets(listed("", offer(0, "USD", "1")), OfferFilter(skills=["a"]))
 
 
-def test_prices_compare_in_the_anchor_or_in_the_currency_asked_for() -> None:
+def test_prices_compare_in_the_anchor_or_in_the_currency_requested() -> None:
     two = listed("a", offer(0, "USD", "5", None, "BSV"), offer(1, "BSV", "0.1"))
     assert meets(two, OfferFilter(max_price=Decimal("0.5")))
     assert not meets(two, OfferFilter(max_price=Decimal("0.5"), price_currency="USD"))

@@ -41,7 +41,7 @@ def codes(of: Any) -> list[tuple[str, str]]:
     return [(warning.code, warning.pointer) for warning in of.warnings]
 
 
-def test_the_specification_s_extensive_price_is_read_whole() -> None:
+def test_the_specifications_extensive_price_is_read_whole() -> None:
     text = """{"name":"Tower","url":"https://w.example","version":"2","capabilities":{},
       "skills":[{"id":"watchChannels","name":"W"}],
       "x-payment-config":[{"id":"watchtower-18m","name":"18-Month","currency":"BSV","amount":0.030,
@@ -166,7 +166,7 @@ def test_shares_are_from_0_to_1(key: str, value: Any, ok: bool) -> None:
     assert codes(result) == ([] if ok else [("offer-fraction", f"/x-payment-config/0/{key}")])
 
 
-def test_the_older_publisher_s_words_are_read_and_named() -> None:
+def test_the_older_publishers_words_are_read_and_named() -> None:
     older = {"id": "p", "currency": "BSV", "amount": 1, "skills": ["b"], "interval": None, "address": ""}
     result = card([older], "x-payment")
     assert result.offers[0].skill_ids == ("b",)
@@ -202,7 +202,7 @@ def test_what_is_no_list_of_prices_is_ignored() -> None:
         (PRICE, ""),
     ],
 )
-def test_prices_are_found_in_an_extension_s_params(params: Any, where: str) -> None:
+def test_prices_are_found_in_an_extensions_params(params: Any, where: str) -> None:
     unrelated = {"uri": "https://ap2.example", "params": {"configs": ["x"], "roles": ["merchant"]}}
     extensions = [unrelated, {"uri": "https://a2b.example/ext", "params": params}, None, 5]
     result = card(None, capabilities={"extensions": extensions})
@@ -213,7 +213,7 @@ def test_prices_are_found_in_an_extension_s_params(params: Any, where: str) -> N
     assert pointers == [f"/capabilities/extensions/1/params{where}{last}"]
 
 
-def test_the_specification_s_place_counts_when_two_places_differ() -> None:
+def test_the_member_of_the_specification_counts_when_two_members_differ() -> None:
     other = PRICE | {"amount": 7}
     both = card([PRICE], **{"x-payment": [other]})
     assert [item.amount for item in both.offers] == [Decimal("0.05")]

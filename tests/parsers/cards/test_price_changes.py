@@ -92,7 +92,9 @@ def test_the_same_offers_in_any_order_change_nothing(answers: tuple[Offer, ...])
 
 
 @given(LISTS, LISTS)
-def test_nothing_said_means_nothing_a_buyer_would_see(before: tuple[Offer, ...], after: tuple[Offer, ...]) -> None:
+def test_without_a_reason_there_is_no_change_that_a_buyer_would_see(
+    before: tuple[Offer, ...], after: tuple[Offer, ...]
+) -> None:
     """Held against a slow look: whatever can be bought now could be bought before, or was added to what stayed."""
     if not before:
         return

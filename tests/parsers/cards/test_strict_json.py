@@ -153,7 +153,7 @@ def test_numbers_are_exact() -> None:
     assert not any(isinstance(number, float) for number in value)
 
 
-def test_of_a_repeated_key_the_last_value_counts_and_each_is_warned_of_at_its_place() -> None:
+def test_of_a_repeated_key_the_last_value_counts_and_each_is_warned_of_with_its_pointer() -> None:
     value, warnings = loads(b'{"a/b":[{"~":1,"~":2,"~":3}],"n":{"x":{"k":0,"k":0}},"n":{"k":5,"k":6},"ok":1}')
     assert value == {"a/b": [{"~": 3}], "n": {"k": 6}, "ok": 1}
     assert [(warning.code, warning.pointer) for warning in warnings] == [

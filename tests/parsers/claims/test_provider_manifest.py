@@ -21,7 +21,7 @@ def read(content: Any) -> ProviderManifest:
     return read_manifest(json.dumps(content).encode(), URL)
 
 
-def test_relative_endpoints_are_those_of_the_manifest_s_host() -> None:
+def test_relative_endpoints_are_those_of_the_manifests_host() -> None:
     manifest = read(LEAST | {"metadata": {"name": "Adder", "description": "adds"}, "tags": ["math"]})
     assert manifest.endpoints == {"execute": "https://a.example/mrp/execute"}
     assert (manifest.name, manifest.description, manifest.tags) == ("Adder", "adds", ("math",))

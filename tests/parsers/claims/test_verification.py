@@ -212,14 +212,14 @@ def test_of_a_document_whose_key_is_unknown_no_verdict_says_that_it_was_altered(
         ("delegation-chain", [ALICE.delegate(BOB)], {"now": "2100-01-01T00:00:00Z"}, "expired"),
     ],
 )
-def test_what_is_refused_before_its_signature_is_checked_is_not_said_to_be_altered(
+def test_a_document_refused_before_its_signature_is_checked_is_not_called_altered(
     kind: str, document: Any, members: dict[str, Any], error: str
 ) -> None:
     result = verdict(kind, document, **members)
     assert (result["verified"], result["error"], result["axes"]["integrity"]) == (False, error, "unknown")
 
 
-def test_what_is_altered_is_still_said_to_be() -> None:
+def test_an_altered_document_is_still_called_altered() -> None:
     altered = issued()[:-12] + "AAAAAAAAAAAA"
     for kind, document, keys in (
         ("receipt", ALICE.receipt() | {"status": "failed"}, None),

@@ -99,7 +99,7 @@ def test_real_agent_uris_lead_to_files_to_places_or_nowhere_for_a_reason(shared:
 @given(
     st.integers(0, 2**256 - 1), st.binary(max_size=200), st.binary(min_size=20, max_size=20), st.binary(max_size=100)
 )
-def test_what_the_contract_logs_is_read_as_it_was_said(agent: int, text: bytes, who: bytes, value: bytes) -> None:
+def test_logs_of_the_contract_are_read_as_they_were_emitted(agent: int, text: bytes, who: bytes, value: bytes) -> None:
     owner = f"0x{who.hex()}"
     assert read_log(*kit.registered(agent, text, owner)) == Registered(agent, text, owner)
     assert read_log(*kit.uri_updated(agent, text, owner)) == UriUpdated(agent, text, owner)
@@ -197,7 +197,7 @@ def test_an_entry_is_named_by_chain_registry_and_number() -> None:
         (f"ipfs://ipfs/{CID}/agent.json".encode(), Locator(f"ipfs://{CID}/agent.json", "")),
     ],
 )
-def test_an_agent_uri_carries_a_file_or_names_its_place(uri: bytes, expected: object) -> None:
+def test_an_agent_uri_carries_a_file_or_names_its_url(uri: bytes, expected: object) -> None:
     assert read_uri(uri) == expected
 
 

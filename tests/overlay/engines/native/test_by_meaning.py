@@ -202,7 +202,7 @@ def states(*heights: int) -> list[Document]:
     ]
 
 
-def test_a_question_about_the_past_compares_what_was_said_then(index: SearchIndex) -> None:
+def test_a_question_about_the_past_compares_the_cards_of_then(index: SearchIndex) -> None:
     put(index, *states(100, 200), VISIT)
     past = ask(index, QUESTION, height_chain="bsv", as_of=150)
     assert "7" in {hit.id for hit in past.hits}

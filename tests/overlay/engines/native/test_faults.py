@@ -150,7 +150,7 @@ def test_a_folder_of_another_release_or_program_says_what_to_do(
     engine.close()
 
 
-def test_a_place_that_is_no_folder_is_named(tmp_path: Path) -> None:
+def test_a_path_that_is_no_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError, match=f"{tmp_path}/file"):
         SearchIndex(f"native:{tmp_path}/file")

@@ -85,7 +85,7 @@ def test_recorded_requests_of_discover_via_relay_get_what_it_reads(url: str, sha
             assert all(isinstance(one, str) for one in row["capabilities"])
 
 
-def test_agents_without_an_identity_are_listed_only_when_asked_for(url: str) -> None:
+def test_agents_without_an_identity_are_listed_only_when_requested(url: str) -> None:
     assert names(discovered(url, "unverified=false")) == ["first", "second", "third"]
     rows = discovered(url, "unverified=true&include=all")
     assert names(rows) == ["first", "second", "third", "Nobody", "Broken"]

@@ -347,7 +347,7 @@ def test_a_time_in_another_zone_is_named_as_no_time(overlay_url: str) -> None:
         ("EVIDENCE", {"route_id": "x"}, "MRP_SCOPE_DENIED"),
     ],
 )
-def test_what_is_asked_for_is_among_the_scopes(
+def test_a_requested_capability_is_among_the_scopes(
     overlay_url: str, msg_type: str, payload: dict[str, Any], code: str | None
 ) -> None:
     scope = f"mrp:{msg_type.lower()}"
