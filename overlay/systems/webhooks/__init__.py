@@ -1,4 +1,4 @@
-"""Webhooks: listings that meet saved searches are reported to the URLs of subscriptions."""
+"""Webhooks: listings that meet saved searches are reported to URLs."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Webhooks:
     """The services of the webhook routes: the stored webhooks, the targets, and the public key that verifies messages
     to them, as text."""
 
-    subscriptions: StoredWebhooks
+    stored: StoredWebhooks
     targets: Targets
     public_key: str
 
@@ -37,20 +37,20 @@ DELIVERIES: web.AppKey[DeliveryLoop] = web.AppKey("deliveries", DeliveryLoop)
 
 
 def bring(parts: Parts) -> Services:
-    """Subscriptions, and the loop that delivers, where this server has a key and sends requests to hosts."""
+    """Webhooks, and the loop that delivers, where this server has a key and sends requests to hosts."""
     if parts.identity is None or parts.visits is None or parts.index is None:
         return {}
-    subscriptions = StoredWebhooks(parts.store.primary)
+    stored = StoredWebhooks(parts.store.primary)
     targets = Targets(parts.visits, parts.identity.sign_ed25519)
     parse = partial(_saved_query, parts)
     matcher = WebhookMatcher(
-        parts.store, subscriptions, parts.index, parts.duplicates, parse, parts.exchange.stamp,
+        parts.store, stored, parts.index, parts.duplicates, parse, parts.exchange.stamp,
         left_out=parts.left_out,
     )  # fmt: skip
     key = public_key_text(parts.identity.ed25519_public)
     return {
-        WEBHOOKS: Webhooks(subscriptions=subscriptions, targets=targets, public_key=key),
-        DELIVERIES: DeliveryLoop(subscriptions, matcher, targets),
+        WEBHOOKS: Webhooks(stored=stored, targets=targets, public_key=key),
+        DELIVERIES: DeliveryLoop(stored, matcher, targets),
     }
 
 

@@ -1,5 +1,5 @@
-"""Queue and send deliveries, in one process at a time. Deliveries of one subscription are sent in sequence, those of
-different subscriptions concurrently: a slow target delays only its own."""
+"""Queue and send deliveries, in one process at a time. Deliveries of one webhook are sent in sequence, those of
+different webhooks concurrently: a slow target delays only its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BACKOFF = Backoff(10.0, 6 * 3_600.0, factor=3.0)
 """The pauses between two tries, give or take a fifth."""
 
 GIVE_UP_SECONDS = 3 * 86_400
-"""After so long without a success a subscription ends."""
+"""After so long without a success a webhook ends."""
 
 WORKERS, PER_DOMAIN = 32, 2
 """Deliveries under way: in all, and to hosts of one registrable domain."""
@@ -51,14 +51,14 @@ class DeliveryLoop:
 
     def __init__(
         self,
-        subscriptions: StoredWebhooks,
+        webhooks: StoredWebhooks,
         matcher: WebhookMatcher,
         targets: Targets,
         *,
         clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = lambda: random.uniform(0.8, 1.2),  # noqa: S311 - nothing to guess
     ) -> None:
-        self._subscriptions, self._matcher, self._targets = subscriptions, matcher, targets
+        self._webhooks, self._matcher, self._targets = webhooks, matcher, targets
         self._clock, self._jitter = clock, jitter
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._domains = Counter[str]()
@@ -92,7 +92,7 @@ class DeliveryLoop:
 
     async def trim(self) -> None:
         """Delete old webhooks."""
-        await asyncio.to_thread(self._subscriptions.trim, int(self._clock()))
+        await asyncio.to_thread(self._webhooks.trim, int(self._clock()))
 
     async def start(self) -> None:
         """Start the due deliveries, up to the limits."""
@@ -103,10 +103,10 @@ class DeliveryLoop:
             self._sending[id_] = asyncio.create_task(self._send(id_, domain))
 
     def _startable(self, sending: set[str], domains: Counter[str]) -> list[tuple[str, str]]:
-        """The subscriptions, with the domains of their targets, to which deliveries may start beside those under way:
+        """The webhooks, with the domains of their targets, to which deliveries may start beside those under way:
         the first that are due, of each domain a few, as those of one must not hide the others."""
         chosen: list[tuple[str, str]] = []
-        with closing(self._subscriptions.due(int(self._clock()))) as due:
+        with closing(self._webhooks.due(int(self._clock()))) as due:
             for id_, url in due:
                 domain = _domain(url)
                 if id_ not in sending and domains[domain] < PER_DOMAIN:
@@ -136,18 +136,18 @@ class DeliveryLoop:
             self._domains -= Counter({domain: 1})
 
     async def _deliver(self, id_: str) -> None:
-        """Send the oldest waiting delivery of a subscription, and store the outcome."""
-        subscriptions, began = self._subscriptions, int(self._clock())
-        subscription = await asyncio.to_thread(subscriptions.get, id_)
-        if subscription is None:
+        """Send the oldest waiting delivery of a webhook, and store the outcome."""
+        webhooks, began = self._webhooks, int(self._clock())
+        webhook = await asyncio.to_thread(webhooks.get, id_)
+        if webhook is None:
             return  # it was deleted meanwhile
-        delivery = await asyncio.to_thread(subscriptions.oldest_waiting, id_)
+        delivery = await asyncio.to_thread(webhooks.oldest_waiting, id_)
         if delivery is None or delivery.body is None:
-            await asyncio.to_thread(subscriptions.skip, id_, began)
+            await asyncio.to_thread(webhooks.skip, id_, began)
             return
         status, wait = 0, None
         try:
-            answer = await self._targets.post(subscription.url, delivery.message_id, delivery.body)
+            answer = await self._targets.post(webhook.url, delivery.message_id, delivery.body)
             status, wait, outcome = answer.status, answer.retry_after, str(answer.status)
         except FetchError as error:
             outcome = error.refusal.code
@@ -158,13 +158,13 @@ class DeliveryLoop:
             outcome = f"fetch-fault: {type(fault).__name__}"
         now = int(self._clock())
         if 200 <= status < 300:
-            await asyncio.to_thread(subscriptions.succeed, delivery, outcome, now)
+            await asyncio.to_thread(webhooks.succeed, delivery, outcome, now)
             return
-        failing_since = began if subscription.failing_since is None else subscription.failing_since
+        failing_since = began if webhook.failing_since is None else webhook.failing_since
         pause = BACKOFF.pause(delivery.tries + 1) * self._jitter()
         next_at = now + max(int(pause), int(wait or 0), 1)
-        await asyncio.to_thread(subscriptions.fail, delivery, outcome, now, next_at, failing_since)
+        await asyncio.to_thread(webhooks.fail, delivery, outcome, now, next_at, failing_since)
         if status == 410 or now - failing_since >= GIVE_UP_SECONDS:
             reason = "target-gone" if status == 410 else "three-days-of-failures"
-            await asyncio.to_thread(subscriptions.end, id_, reason, now)
+            await asyncio.to_thread(webhooks.end, id_, reason, now)
             log.info("subscription %s has ended: %s", id_, reason)

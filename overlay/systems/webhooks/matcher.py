@@ -151,7 +151,7 @@ class WebhookMatcher:
     def __init__(
         self,
         store: Store,
-        subscriptions: StoredWebhooks,
+        webhooks: StoredWebhooks,
         index: SearchIndex,
         duplicates: DuplicateIndex | None,
         parse: Callable[[str], Query | None],
@@ -160,32 +160,32 @@ class WebhookMatcher:
         left_out: LeftOut | None = None,
     ) -> None:
         self._left_out = left_out if left_out is not None else LeftOut()
-        self._store, self._subscriptions, self._index, self._duplicates = store, subscriptions, index, duplicates
+        self._store, self._webhooks, self._index, self._duplicates = store, webhooks, index, duplicates
         self._parse, self._stamp, self._clock = parse, stamp, clock
         self._reader = DocumentReader(store)
         self._percolator: tuple[object, Percolator] | None = None
 
     def step(self) -> bool:
         """Compare the next batch of changes; False without changes, or where another process was faster."""
-        index, outbox, before = self._index.position(), self._store.outbox.position(), self._subscriptions.position()
+        index, outbox, before = self._index.position(), self._store.outbox.position(), self._webhooks.position()
         end = min(index.seq if index and self._store.outbox.has(*index) else 0, outbox.newest_seq)
-        if before == (outbox.epoch, end) or not (active := self._subscriptions.active()):
+        if before == (outbox.epoch, end) or not (active := self._webhooks.active()):
             return False
         # sequence numbers go on after a fail-over; of a restored database the newest is earlier
         start = max(min(before[1], end) if before else 0, active[0].since_seq)
         changes = [change for change in self._store.outbox.after(start, BATCH) if change.seq <= end]
         if not changes:
             if start == end:
-                self._subscriptions.enqueue(before, (outbox.epoch, end), (), int(self._clock()))
+                self._webhooks.enqueue(before, (outbox.epoch, end), (), int(self._clock()))
             return False
         new = list(self._deliveries({webhook.id: webhook for webhook in active}, changes))
         after = outbox.epoch, changes[-1].seq
-        return self._subscriptions.enqueue(before, after, new, int(self._clock()))
+        return self._webhooks.enqueue(before, after, new, int(self._clock()))
 
     def _deliveries(self, active: dict[str, StoredWebhook], changes: Sequence[Change]) -> Iterator[NewDelivery]:
         last = {change.id: change for change in changes}
-        by_subscription = defaultdict[str, list[Reported]](list)
-        previous = self._subscriptions.reports(last)
+        by_webhook = defaultdict[str, list[Reported]](list)
+        previous = self._webhooks.reports(last)
         percolator = self._percolate(active.values())
         seen = set[tuple[str, str]]()
         for document in self._documents(list(last)):
@@ -200,11 +200,11 @@ class WebhookMatcher:
                 before = previous.pop(key, None)
                 if before is None or before.digest != digest:
                     report = ListingReport(document.id, document.registration, digest)
-                    by_subscription[id_].append(Reported(report, change, members))
+                    by_webhook[id_].append(Reported(report, change, members))
         for (id_, _), report in previous.items():
             if id_ in active and not self._left_out.is_waiting(_WORK, report.registration):
-                by_subscription[id_].append(Reported(report._replace(digest=None), last[report.registration], None))
-        for id_, reports in by_subscription.items():
+                by_webhook[id_].append(Reported(report._replace(digest=None), last[report.registration], None))
+        for id_, reports in by_webhook.items():
             reports.sort(key=lambda entry: entry.change.seq)
             yield _delivery(active[id_], reports, int(self._clock()))
 
@@ -244,18 +244,18 @@ def _members(document: Document) -> dict[str, Any]:
     return {name: item[name] for name in LISTING_MEMBERS} | {"name": on_one_line(item["name"], _NAME)}
 
 
-def _delivery(subscription: StoredWebhook, reports: Sequence[Reported], now: int) -> NewDelivery:
+def _delivery(webhook: StoredWebhook, reports: Sequence[Reported], now: int) -> NewDelivery:
     shown = reports[:MAX_CHANGES]
     body = {
         "type": "search.changed",
         "timestamp": timestamp(now),
-        "subscription": subscription.id,
-        "sequence": subscription.sequence + 1,
-        "search": subscription.search,
-        "changes": [_change_json(subscription.base, report) for report in shown],
+        "subscription": webhook.id,
+        "sequence": webhook.sequence + 1,
+        "search": webhook.search,
+        "changes": [_change_json(webhook.base, report) for report in shown],
         "more": len(reports) - len(shown),
     }
-    return NewDelivery(subscription.id, subscription.sequence + 1, encode(body), [report.report for report in shown])
+    return NewDelivery(webhook.id, webhook.sequence + 1, encode(body), [report.report for report in shown])
 
 
 def _change_json(base: str, reported: Reported) -> dict[str, Any]:

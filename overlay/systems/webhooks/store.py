@@ -29,10 +29,10 @@ from indexer.store.queries import Queries, Row, count, full_network, row_of, ups
 from indexer.store.schema import BYTEWISE, columns_of, keys, original_table, outbox_positions, required
 
 PER_CLIENT, IN_ALL = 5, 10_000
-"""Subscriptions that may be active at once: of one client (`client_networks`), and in all."""
+"""Webhooks that may be active at once: of one client (`client_networks`), and in all."""
 
 MAX_WAITING, MAX_LOG = 10, 50
-"""Deliveries of a subscription that wait at once, the oldest dropped first, and the newest ones in its log."""
+"""Deliveries of a webhook that wait at once, the oldest dropped first, and the newest ones in its log."""
 
 MAX_REPORTED = 1_000
 """The number of listings whose last report to a webhook is stored: the newest."""
@@ -46,7 +46,7 @@ DUE_AT_ONCE = 64
 """The number of due rows that are read at once."""
 
 POSITION = "subscriptions"
-"""The name of the outbox position up to which changes were compared with the subscriptions."""
+"""The name of the outbox position up to which changes were compared with the webhooks."""
 
 
 class TooManyWebhooksError(Exception):
@@ -147,29 +147,29 @@ class StoredWebhooks(Queries):
         with self._engine.connect() as connection:
             _check_room(connection, client)
 
-    def add(self, subscription: StoredWebhook) -> None:
-        """Store a new subscription. Raises TooManyWebhooksError."""
+    def add(self, webhook: StoredWebhook) -> None:
+        """Store a new webhook. Raises TooManyWebhooksError."""
         with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
-            _check_room(connection, subscription.client)
-            connection.execute(insert(subscriptions), [row_of(subscription)])
+            _check_room(connection, webhook.client)
+            connection.execute(insert(subscriptions), [row_of(webhook)])
 
     def get(self, id_: str) -> StoredWebhook | None:
-        """A subscription; None for an unknown id."""
+        """A webhook; None for an unknown id."""
         row = self._first(select(subscriptions).where(subscriptions.c.id == id_))
         return StoredWebhook(**row) if row else None
 
     def delete(self, id_: str) -> None:
-        """Delete a subscription with its deliveries."""
+        """Delete a webhook with its deliveries."""
         with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
             connection.execute(delete(subscriptions).where(subscriptions.c.id == id_))
 
     def active(self) -> list[StoredWebhook]:
-        """All active subscriptions, the oldest first."""
+        """All active webhooks, the oldest first."""
         statement = select(subscriptions).where(subscriptions.c.ended_at.is_(None))
         return [StoredWebhook(**row) for row in self._rows(statement.order_by(subscriptions.c.since_seq))]
 
     def log(self, id_: str) -> list[Delivery]:
-        """The newest deliveries of a subscription, the newest first."""
+        """The newest deliveries of a webhook, the newest first."""
         of_webhook = select(deliveries).where(deliveries.c.subscription == id_)
         return [Delivery(**row) for row in self._rows(of_webhook.order_by(deliveries.c.sequence.desc()).limit(MAX_LOG))]
 
@@ -191,7 +191,7 @@ class StoredWebhooks(Queries):
         self, before: tuple[str, int] | None, after: tuple[str, int], new: Sequence[NewDelivery], now: int
     ) -> bool:
         """Queue deliveries and move the position, in one transaction. Returns False, and changes nothing, if another
-        process has moved it. Subscriptions that ended meanwhile get none."""
+        process has moved it. Webhooks that ended meanwhile get none."""
         with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
             stored = select(outbox_positions).where(outbox_positions.c.name == POSITION)
             row = connection.execute(stored).mappings().first()
@@ -208,7 +208,7 @@ class StoredWebhooks(Queries):
     # -- delivering
 
     def due(self, now: int) -> Generator[tuple[str, str], None, None]:
-        """The subscriptions with a delivery to send now, by id and URL, the longest due first: read as they are
+        """The webhooks with a delivery to send now, by id and URL, the longest due first: read as they are
         needed."""
         statement = select(subscriptions.c.id, subscriptions.c.url).order_by(subscriptions.c.next_at)
         is_due = (subscriptions.c.next_at <= now, subscriptions.c.ended_at.is_(None))
@@ -216,7 +216,7 @@ class StoredWebhooks(Queries):
             yield row["id"], row["url"]
 
     def oldest_waiting(self, id_: str) -> Delivery | None:
-        """The delivery of a subscription to send next, None when none waits."""
+        """The delivery of a webhook to send next, None when none waits."""
         waiting = select(deliveries).where(deliveries.c.subscription == id_, deliveries.c.state == "waiting")
         row = self._first(waiting.order_by(deliveries.c.sequence).limit(1))
         return Delivery(**row) if row else None
@@ -239,7 +239,7 @@ class StoredWebhooks(Queries):
             self._schedule(connection, delivery.subscription, next_at, failing_since)
 
     def skip(self, id_: str, now: int) -> None:
-        """Store that nothing waits for a subscription that was due."""
+        """Store that nothing waits for a webhook that was due."""
         with writing(self._engine) as connection:
             self._schedule(connection, id_, now, None)
 

@@ -1,4 +1,4 @@
-"""Requests to the targets of subscriptions, through the fetcher for strangers' hosts. Each is signed with this server's
+"""Requests to the targets of webhooks, through the fetcher for strangers' hosts. Each is signed with this server's
 Ed25519 key by the Standard Webhooks specification (https://www.standardwebhooks.com)."""
 
 from __future__ import annotations

@@ -71,19 +71,19 @@ async def subscribe(request: web.Request) -> web.Response:
     search = _search(requested.search, services)
     secret = secrets.token_urlsafe(32)
     try:
-        await to_thread(webhooks.subscriptions.check_room, client)
+        await to_thread(webhooks.stored.check_room, client)
         url = await _challenged(webhooks, requested.url, requested.key)
-        subscription = StoredWebhook(
+        webhook = StoredWebhook(
             id=secrets.token_hex(12), client=client, url=url, search=search, base=base_url(request),
             secret_sha256=sha256(secret.encode()).digest(), created_at=int(time.time()),
             since_seq=(await to_thread(services.store.changes, 0, 0)).newest_seq,
         )  # fmt: skip
-        await to_thread(webhooks.subscriptions.add, subscription)
+        await to_thread(webhooks.stored.add, webhook)
     except TooManyWebhooksError as error:
         raise ProblemError(429, str(error), headers={"Retry-After": "3600"}) from None
-    headers = {"Location": f"/v1/subscriptions/{subscription.id}", "Cache-Control": "no-store"}
+    headers = {"Location": f"/v1/subscriptions/{webhook.id}", "Cache-Control": "no-store"}
     created = {"secret": secret, "publicKey": webhooks.public_key}
-    return json_answer(_subscription_json(subscription) | created, status=201, headers=headers)
+    return json_answer(_webhook_json(webhook) | created, status=201, headers=headers)
 
 
 async def signing_key(request: web.Request) -> web.Response:
@@ -93,8 +93,8 @@ async def signing_key(request: web.Request) -> web.Response:
 
 async def subscription_log(request: web.Request) -> web.Response:
     """A subscription and its newest deliveries, for the holder of its secret (`Authorization: Bearer`)."""
-    subscription = await _own_webhook(request)
-    log = await to_thread(_webhooks(request).subscriptions.log, subscription.id)
+    webhook = await _own_webhook(request)
+    log = await to_thread(_webhooks(request).stored.log, webhook.id)
     rows = [
         {
             "sequence": delivery.sequence,
@@ -107,13 +107,13 @@ async def subscription_log(request: web.Request) -> web.Response:
         }
         for delivery in log
     ]
-    return json_answer(_subscription_json(subscription) | {"deliveries": rows})
+    return json_answer(_webhook_json(webhook) | {"deliveries": rows})
 
 
 async def unsubscribe(request: web.Request) -> web.Response:
     """Delete a subscription with its deliveries, for the holder of its secret (`Authorization: Bearer`)."""
-    subscription = await _own_webhook(request)
-    await to_thread(_webhooks(request).subscriptions.delete, subscription.id)
+    webhook = await _own_webhook(request)
+    await to_thread(_webhooks(request).stored.delete, webhook.id)
     return web.Response(status=204)
 
 
@@ -181,28 +181,28 @@ async def _challenged(webhooks: Webhooks, url: str, key: str) -> str:
 async def _own_webhook(request: web.Request) -> StoredWebhook:
     """The subscription of a request that has its secret. Raises NotFoundError, and ProblemError (403)."""
     id_ = request.match_info["subscription"]
-    subscription = await to_thread(_webhooks(request).subscriptions.get, id_)
-    if subscription is None:
+    webhook = await to_thread(_webhooks(request).stored.get, id_)
+    if webhook is None:
         raise NotFoundError(f"there is no subscription {id_[:100]!a}")
     scheme, _, secret = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
     digest = sha256(secret.strip().encode("utf-8", "surrogateescape")).digest()
-    if scheme.lower() != "bearer" or not compare_digest(digest, subscription.secret_sha256):
+    if scheme.lower() != "bearer" or not compare_digest(digest, webhook.secret_sha256):
         raise ProblemError(403, "this needs the secret of the subscription: Authorization: Bearer SECRET")
-    return subscription
+    return webhook
 
 
-def _subscription_json(subscription: StoredWebhook) -> dict[str, Any]:
+def _webhook_json(webhook: StoredWebhook) -> dict[str, Any]:
     return {
-        "id": subscription.id,
-        "url": subscription.url,
-        "search": subscription.search,
-        "state": "active" if subscription.ended_at is None else "ended",
-        "reason": subscription.reason or None,
-        "createdAt": timestamp(subscription.created_at),
-        "endedAt": timestamp(subscription.ended_at),
-        "sequence": subscription.sequence,
-        "failingSince": timestamp(subscription.failing_since),
-        "nextAt": timestamp(subscription.next_at),
+        "id": webhook.id,
+        "url": webhook.url,
+        "search": webhook.search,
+        "state": "active" if webhook.ended_at is None else "ended",
+        "reason": webhook.reason or None,
+        "createdAt": timestamp(webhook.created_at),
+        "endedAt": timestamp(webhook.ended_at),
+        "sequence": webhook.sequence,
+        "failingSince": timestamp(webhook.failing_since),
+        "nextAt": timestamp(webhook.next_at),
     }
 
 

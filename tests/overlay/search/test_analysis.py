@@ -169,7 +169,7 @@ def test_what_only_looks_like_an_article_stays(word: str) -> None:
 
 
 @given(st.text())
-def test_every_word_of_a_question_is_a_word_of_the_same_text_when_analysed(text: str) -> None:
+def test_every_word_of_any_question_is_a_word_of_the_same_text(text: str) -> None:
     held = set(words(text))
     for compound in query_words(text):
         assert held.issuperset(compound.parts)
