@@ -1,4 +1,4 @@
-"""`junglebus:` a subscription to a JungleBus server, for users without a node: matching transactions, each proved.
+"""`junglebus:` a stream of a JungleBus server, for users without a node: matching transactions, each proved.
 
 `junglebus:SUBSCRIPTION_ID?url=https://…&from=HEIGHT&finality=N&network=mainnet`. The access token is the setting
 `A2B_JUNGLEBUS_TOKEN`, which settings add to the URL as `token`; it is masked wherever the URL is shown.

@@ -1,4 +1,4 @@
-"""A subscription as a chain: our own headers, and partial blocks of matching and extra transactions."""
+"""A stream of JungleBus as a chain: our own headers, and partial blocks of matching and extra transactions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from indexer.chains.junglebus.client import JungleBusClient
 from indexer.chains.junglebus.header_sync import JungleBusHeaderSync
 from indexer.chains.junglebus.proving import ExtraTransactions, Proven, Prover
 from indexer.chains.junglebus.retry_queue import RetryQueue
-from indexer.chains.junglebus.subscription import Subscription
+from indexer.chains.junglebus.stream import JungleBusStream
 from indexer.chains.junglebus.tracing import Tracer
 from indexer.chains.junglebus.violations import ViolationError, Violations
 from indexer.chains.source import fetch_ancestors
@@ -52,7 +52,7 @@ class JungleBusChain(Chain):
     def __init__(
         self,
         name: str,
-        subscription: str,
+        subscription_id: str,
         server: str,
         network: Network,
         options: Mapping[str, str],
@@ -67,7 +67,7 @@ class JungleBusChain(Chain):
         self.client = JungleBusClient(name, server, self.violations, options.get("token", ""))
         self.headers = HeaderChain(name, network, store)
         self.prover = Prover(self.client, self.headers, self.violations)
-        self.subscription = Subscription(self.client, name, subscription, self.violations)
+        self.stream = JungleBusStream(self.client, name, subscription_id, self.violations)
         self._extra = ExtraTransactions(name, self.prover, store)
         self._tracer = Tracer(self.prover, self._extra, self.retries, self._now)
         self._sync: JungleBusHeaderSync | None = None
@@ -138,7 +138,7 @@ class JungleBusChain(Chain):
         height = first
         proven_by_height: dict[int, dict[bytes, Proven]] = {}
         try:
-            async with aclosing(self.subscription.pages(first, last)) as pages:
+            async with aclosing(self.stream.pages(first, last)) as pages:
                 async for page in pages:
                     for proven in await self._tracer.admit(page.matches):
                         proven_by_height.setdefault(proven.height, {})[proven.txid] = proven
@@ -197,7 +197,7 @@ class JungleBusChain(Chain):
 
     async def _recheck_newest(self, height: int) -> None:
         """Request the newest blocks again: there may be matches that were not delivered before."""
-        async for page in self.subscription.pages(max(self.first, height - OVERLAP + 1), height):
+        async for page in self.stream.pages(max(self.first, height - OVERLAP + 1), height):
             fresh = [match for match in page.matches if match.txid not in self._delivered.get(match.height, ())]
             for proven in await self._tracer.admit(fresh):
                 if proven.height in self._delivered:  # the next page may lack it, as the one did that was read

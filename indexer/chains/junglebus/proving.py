@@ -159,7 +159,7 @@ class Prover:
 
 
 class ExtraTransactions:
-    """Proven transactions that the subscription does not deliver, because they only move a registration, by height.
+    """Proven transactions that the stream does not deliver, because they only move a registration, by height.
 
     They survive a restart if there is a `store`.
     """

@@ -13,7 +13,7 @@ from parsers.errors import ParseError
 U32, U64 = (1 << 32) - 1, (1 << 64) - 1
 
 WAITING, ERROR, PAGE_DONE, BLOCK_DONE, REORG, FATAL = 100, 101, 199, 200, 300, 999
-"""Control codes of a subscription."""
+"""Control codes of a stream."""
 
 _CODES = ("statusCode", "status_code", "code")
 
@@ -48,7 +48,7 @@ class DeliveredTransaction(NamedTuple):
 
 
 class Control(NamedTuple):
-    """A message about the subscription itself."""
+    """A message about the stream itself."""
 
     code: int
     block: int
@@ -96,7 +96,7 @@ def linked(headers: Sequence[JsonHeader], prev: bytes) -> list[bytes] | None:
 
 
 def page(value: Any) -> tuple[list[DeliveredTransaction], list[Control]]:
-    """A page of a subscription: its matches, in the order delivered, and its control messages. Raises
+    """A page of a stream: its matches, in the order delivered, and its control messages. Raises
     ParseError."""
     if value is None:
         return [], []

@@ -1,4 +1,4 @@
-"""Selects and proves what a subscription delivers, and follows satoshis that the subscription does not follow."""
+"""Selects and proves the transactions that a stream delivers, and follows satoshis that the stream does not follow."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class NodeChain(Chain):
             log.warning("%s: %s", self.name, self.warning)
 
     async def close(self) -> None:
-        """Close downloads, the subscription and all connections."""
+        """Close downloads, the ZeroMQ socket and all connections."""
         download, self._download = self._download, None
         if download is not None:
             await download.aclose()

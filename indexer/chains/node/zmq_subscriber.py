@@ -56,7 +56,7 @@ class ZmqSubscriber:
         self._task = asyncio.create_task(self._read(socket))
 
     async def close(self) -> None:
-        """End the subscription."""
+        """Close the socket."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()

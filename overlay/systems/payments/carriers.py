@@ -168,5 +168,5 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def task_id(value: Any) -> str:
-    """An id of a task or subscription that is hard to guess, "" for anything else."""
+    """An id of a task or paid interval that is hard to guess, "" for anything else."""
     return value if isinstance(value, str) and _ID.fullmatch(value) else ""

@@ -4,8 +4,8 @@
 is given back unsent. No part of a streamed answer is sent before the payment, so it is paid for even where it breaks
 off. `deposit`: the payment is sent first; the answer of the work, or the last part of a streamed one, is withheld until
 the `final` payment is sent; after the first part of a stream the deposit is not refunded. A client that did not receive
-the answer repeats the call with its claim and task: it gets the answer and pays once. A subscription pays for all calls
-until its end.
+the answer repeats the call with its claim and task: it gets the answer and pays once. A paid interval pays for all
+calls until its end.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class PaymentGate:
         self, call: PaidCall, work: Work, offers: Sequence[Offer] | None = None, delivery: StreamDelivery | None = None
     ) -> GateAnswer:
         """The answer of `work` to a call that is paid for by one of the offers (by default all of the card), or has a
-        subscription; else 402, and 503 where this cannot be decided now. `work` queries `delivery` before it sends a
+        paid interval; else 402, and 503 where this cannot be decided now. `work` queries `delivery` before it sends a
         part of its answer. Raises what `work` raises, with the payment given back, and StoreError."""
         offers, delivery = self.offers if offers is None else offers, delivery or StreamDelivery()
         interval = await to_thread(self.paid_interval, call, offers) if call.claim is None else None
@@ -173,7 +173,7 @@ class PaymentGate:
             raise failed.error from None
 
     def paid_interval(self, call: PaidCall, offers: Sequence[Offer] | None = None) -> PaidInterval | None:
-        """The subscription that a call names, where it pays for the call. Raises StoreError."""
+        """The paid interval that a call names, where it pays for the call. Raises StoreError."""
         paid = self._store.paid_interval(call.subscription) if call.subscription else None
         if paid is None or paid.paid_until <= self._clock():
             return None

@@ -30,10 +30,10 @@ _JSON_RPC = ("/a2a", "/mcp")
 async def paid_beyond_limit(
     context: RequestContext, request: web.Request, answer: Callable[[], Awaitable[web.StreamResponse]]
 ) -> web.Response | Requirements | None:
-    """The response to a request beyond its limit that carries a claim or names a subscription, in a header or in a call
-    of A2A or MCP; what pays for it where it has neither, or too many were tried; None where nothing does. A payment of
-    several times the price gives the client's bucket as many requests back, at most until it is full. A stream is not a
-    whole answer that could be withheld: 402 after its limit. Raises ProblemError, StoreError."""
+    """The response to a request beyond its limit that carries a claim or names a paid interval, in a header or in a
+    call of A2A or MCP; the ways to pay for it where it has neither, or too many were tried; None where there are none.
+    A payment of several times the price gives the client's bucket as many requests back, at most until it is full. A
+    stream is not a whole answer that could be withheld: 402 after its limit. Raises ProblemError, StoreError."""
     routed, gate = context.routed(request), request.app.get(GATE)
     if gate is None or routed.limit is None or not routed.timed:
         return None
@@ -71,7 +71,7 @@ async def _required(gate: PaymentGate, request: web.Request) -> Requirements | N
 
 
 async def _call(request: web.Request) -> PaidCall | None:
-    """The call with a claim or subscription in a request. Raises PaymentRefusedError, ProblemError."""
+    """The call with a claim or paid interval in a request. Raises PaymentRefusedError, ProblemError."""
     document = b""
     if request.path.removesuffix("/") in _JSON_RPC and request.method == hdrs.METH_POST:
         document = await body(request, MAX_CALL_BYTES)

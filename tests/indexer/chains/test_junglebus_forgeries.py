@@ -207,7 +207,7 @@ async def refuses_forgery(followed: Followed, route: str, forgery: Callable[[Any
 async def test_pages_without_end_are_refused(followed: Followed, echo: Outpoint) -> None:
     first = followed.server.entry_json(followed.kit["3"], 2)
     count = iter(range(10, 1_000_000))
-    followed.source.subscription.matches_per_block = 50
+    followed.source.stream.matches_per_block = 50
 
     await refuses_forgery(
         followed, "page", lambda _: [{**first, "block_index": next(count)} for _ in range(3)], "order"

@@ -1,4 +1,4 @@
-"""The pages of a subscription: matches in order, and the height up to which they are complete."""
+"""The pages of a stream: matches in order, and the height up to which they are complete."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Page(NamedTuple):
     complete: int
 
 
-class Subscription:
-    """One subscription, read page by page."""
+class JungleBusStream:
+    """One stream of JungleBus, read page by page."""
 
-    def __init__(self, client: JungleBusClient, name: str, subscription: str, violations: Violations) -> None:
-        self._client, self._name, self._subscription, self._violations = client, name, subscription, violations
+    def __init__(self, client: JungleBusClient, name: str, subscription_id: str, violations: Violations) -> None:
+        self._client, self._name, self._id, self._violations = client, name, subscription_id, violations
         self.matches_per_block = MATCHES_PER_BLOCK
 
     async def pages(self, first: int, last: int) -> AsyncGenerator[Page, None]:
         """Pages of the matches in blocks `first` to `last`; the last page is complete up to `last`.
 
         Raises SourceUnavailableError, ViolationError for a page out of order or that does not lead on, and SourceError
-        where the server ends the subscription.
+        where the server ends the stream.
         """
         height, index, count = first, 0, 0
         resumes = False
@@ -60,7 +60,7 @@ class Subscription:
                 return
 
     async def _fetch(self, height: int, index: int) -> tuple[list[DeliveredTransaction], list[Control]]:
-        path = f"/transaction/from_block/{self._subscription}"
+        path = f"/transaction/from_block/{self._id}"
         answer = await self._client.json(path, height=height, last_idx=index)
         with self._violations.refusing("answer", f"{path}: "):
             return await asyncio.to_thread(responses.page, answer)
@@ -95,7 +95,7 @@ class Subscription:
                 raise SourceUnavailableError(f"{self._name}: the server reports: {control.message}")
             elif control.code == responses.FATAL:
                 raise SourceRefusalError(
-                    f"{self._name}: the server ends the subscription {self._subscription}: {control.message!a}; "
+                    f"{self._name}: the server ends the subscription {self._id}: {control.message!a}; "
                     "check it in the server's dashboard"
                 )
         return done if done is not None and done >= height else None, more
