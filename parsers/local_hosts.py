@@ -18,7 +18,7 @@ _PRIVATE = tuple(map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16
 
 
 def shared_url(url: str) -> str:
-    """A URL for readers elsewhere: "" in place of one that would lead each of them to itself, or that has control
+    """A URL for readers elsewhere: "" in place of a URL that would lead each reader to itself, or that has control
     characters, spaces or markup."""
     return "" if is_local_url(url) or not url.isprintable() or _MARKUP.search(url) else url
 

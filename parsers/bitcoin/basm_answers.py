@@ -25,7 +25,7 @@ _DIGITS = frozenset("0123456789abcdef")
 class AnchorTip(NamedTuple):
     """The newest anchor: its height (-1 for none) and chained hash; the height of the first one and the CAIP-2 id of
     the chain, None where the overlay does not state it; whether it states that it read everything; and the height from
-    which on it may lack what follows an undecided update, None without one."""
+    which on it may lack the records after an undecided update, None without one."""
 
     height: int
     tac: bytes

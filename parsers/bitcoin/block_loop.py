@@ -134,9 +134,9 @@ def scan(
     starts: Rows,
     bares: Rows,
 ) -> tuple[int, int, int, int]:
-    """Walk the transactions from number `index` on, of which the first begins at `pos`: write (offset, size, number) of
-    the flagged ones to `rows`, the offset of every one to `starts` (n + 1; the last is the end) and that of its witness
-    to `bares` (n, or empty).
+    """Walk the transactions from number `index` on, whose first begins at `pos`: write (offset, size, number) of the
+    flagged ones to `rows`, the offset of every one to `starts` (n + 1; the last is the end) and that of its witness to
+    `bares` (n, or empty).
 
     Returns the offset where the walk stopped, the next number, the number of rows, and an error or PLAIN. The walk
     stops when `rows` is full.

@@ -68,7 +68,7 @@ class MerkleTree:
         return -(-len(self._hashes) // SUBTREE_LEAVES)
 
     def branches(self, chosen: IntArray) -> Iterator[tuple[int, bytes, Branch]]:
-        """For the leaves with these numbers (ascending): the number, the txid and the branch."""
+        """The number, the txid and the branch of each leaf with one of these numbers (ascending)."""
         bounds = np.searchsorted(chosen, np.arange(self._count + 1) * SUBTREE_LEAVES)
         for number in np.flatnonzero(np.diff(bounds)).tolist():
             numbers = chosen[bounds[number] : bounds[number + 1]]

@@ -125,7 +125,7 @@ def contains(base: int, key: np.uint64, table: Words, bloom: Words) -> bool:
 
 @kernel("fingerprints")
 def fingerprint_all(base: int, key: np.uint64, fingerprints: Words) -> None:
-    """Fill `fingerprints` with those of outpoints of 36 bytes each."""
+    """Fill `fingerprints` with the fingerprints of outpoints of 36 bytes each."""
     for number in range(len(fingerprints)):
         fingerprints[number] = fingerprint(base, number * 36, key)
 

@@ -121,7 +121,7 @@ def is_unspendable(script: bytes) -> bool:
 
 def executed(script: bytes) -> bytes:
     """The part of a BSV locking script that is executed: without envelopes (`OP_FALSE OP_IF`, pushes, `OP_ENDIF`), and
-    without the bytes after an OP_RETURN outside of them, which ends a script with what it has left on the stack."""
+    without the bytes after an OP_RETURN outside of them, which ends a script with the stack as it is."""
     parts: list[bytes] = []
     begin, number, walked = 0, 0, list(ops(script))
     while number < len(walked):

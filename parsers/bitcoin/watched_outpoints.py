@@ -56,7 +56,7 @@ class WatchedOutpoints:
         return self._key, self._table, self._bloom
 
     def contains(self, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """For each fingerprint made with the same key (see `block.inputs`), whether it is one of a member."""
+        """A boolean for each fingerprint made with the same key (see `block.inputs`): whether it is of a member."""
         is_member = np.zeros(len(fingerprints), np.bool_)
         if self._size:
             table_kernels.contains_all(fingerprints, self._table, self._bloom, is_member)

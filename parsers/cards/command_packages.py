@@ -143,8 +143,8 @@ def _program(command: str) -> str:
 
 
 def _split(args: list[str], valued: list[str]) -> tuple[list[str], list[str]]:
-    """The flags before the package, with their values and without those that clients add, and the package with what
-    follows it."""
+    """The flags before the package, with their values and without the flags that clients add, and the package with its
+    arguments."""
     flags: list[str] = []
     end = 0
     while end < len(args) and args[end].startswith("-") and args[end] != "--":

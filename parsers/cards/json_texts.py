@@ -29,7 +29,7 @@ class JsonText(NamedTuple):
 
     @property
     def pointer(self) -> str:
-        """Its JSON pointer (RFC 6901)."""
+        """The JSON pointer of the text (RFC 6901)."""
         steps, steps_to = [], self.steps_to
         while steps_to:
             steps_to, last = steps_to

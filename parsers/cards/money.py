@@ -17,7 +17,7 @@ _BY_RATES = 60  # orders of magnitude that exchange rates may add
 
 def amount(value: Any) -> Decimal | None:
     """The amount of a number (int, Decimal, float) or a numeric string; None for anything that is not a decimal from 0
-    up. A float is what its shortest decimal text says, as that is what was written: 0.1 is a tenth.
+    up. A float counts as its shortest decimal text, as that was written: 0.1 is a tenth.
 
     Strings are held to the limits of numbers in cards: 100 digits, exponent within 400 (law 12).
     """

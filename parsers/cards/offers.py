@@ -32,7 +32,7 @@ LEFT_OUT = frozenset({"offer-amount", "offer-currency", "offer-interval"})
 """Reason codes of warnings about prices that are left out."""
 
 UNREADABLE = LEFT_OUT | {"offer-fraction", "wrong-type", "not-indexed"}
-"""Reason codes of warnings about prices a part of which is left out."""
+"""Reason codes of warnings about prices with a part that is left out."""
 
 UNSOLD = UNREADABLE | {"interval-unknown", "sats"}
 """Reason codes of warnings about prices that are incomplete, that pay for an unknown time, or are in no coin as yet."""

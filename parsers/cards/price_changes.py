@@ -17,7 +17,7 @@ _Price = tuple[str, str, str, tuple[str, ...]]
 
 
 def price_changes(before: Sequence[Offer], after: Sequence[Offer], note: str = "") -> tuple[Reason, ...]:
-    """The changes from one revision's offers to those of a later one: at most one reason for prices and one for
+    """The changes from one revision's offers to the offers of a later one: at most one reason for prices and one for
     addresses; their details state the old and the new value. `note` is appended to both details.
 
     Offers with the same id are compared; an offer with a new id is compared with a dropped one, so that a new id hides
@@ -31,8 +31,8 @@ def price_changes(before: Sequence[Offer], after: Sequence[Offer], note: str = "
 
 
 def changed_prices(before: Sequence[Offer], after: Sequence[Offer]) -> list[tuple[Offer | None, Offer | None]]:
-    """The offers whose price differs, before and after, as `price_changes` compares them; None for one that is added or
-    dropped."""
+    """The offers whose price differs, before and after, as `price_changes` compares them; None for an offer that is
+    added or dropped."""
     old = {offer.id: offer for offer in reversed(before)}
     ids = {offer.id for offer in after}
     dropped = [offer for offer in before if offer.id not in ids]

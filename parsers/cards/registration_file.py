@@ -168,7 +168,7 @@ def _interface(service: Service) -> dict[str, Any]:
 
 
 def _url(file: Json, services: list[Service], fields: Fields) -> str:
-    """The URL at which the agent is called: the one of its A2A service, else of its web service, else of any other."""
+    """The URL at which the agent is called: that of its A2A service, else of its web service, else of any other."""
     callable_services = _callable(services)
     preferred = next((service for service in callable_services if service.name == "A2A"), None)
     preferred = preferred or next((service for service in callable_services if service.name == "web"), None)

@@ -154,7 +154,7 @@ def _parameters(url: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_random(text: str, name: str) -> bool:
-    """Whether a text is what a machine made: letters and digits without a word that stands for a secret."""
+    """Whether a text looks made by a machine: letters and digits without a word that stands for a secret."""
     if len(text) > MAX_RANDOM or _PLACEHOLDER.search(text) or len(set(text)) < MIN_DISTINCT:
         return False
     if _TOKEN.fullmatch(text):

@@ -107,7 +107,7 @@ def _windows(body: bytes) -> Iterator[bytes]:
 
 def request(body: bytes) -> Any:
     """Parse the JSON of a request, which may be signed, present a token or carry a payment: as `answer`, and without
-    what other parsers read otherwise, repeated keys and lone surrogates. Raises ParseError."""
+    forms that other parsers read otherwise: repeated keys and lone surrogates. Raises ParseError."""
     if (lone := _lone_surrogate(body)) is not None:
         raise ParseError(f"JSON with the lone surrogate {lone[0].decode()}")
     return answer(body, members=_unique)

@@ -113,7 +113,7 @@ def jcs(value: Any) -> bytes:
 
 
 def joined(members: Mapping[str, bytes]) -> bytes:
-    """The form of an object by RFC 8785 from those of its members."""
+    """The form of an object by RFC 8785, made from the forms of its members."""
     names = sorted(members, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
     return b"{" + b",".join(jcs(name) + b":" + members[name] for name in names) + b"}"
 

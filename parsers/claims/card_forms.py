@@ -69,7 +69,7 @@ OldFlow: authorizationUrl tokenUrl refreshUrl scopes
 DeviceFlow: deviceAuthorizationUrl! tokenUrl! refreshUrl scopes!
 """
 )
-"""By `specification/a2a.proto` of A2A 1.0: REQUIRED and `optional` members and messages stay."""
+"""The messages by `specification/a2a.proto` of A2A 1.0: REQUIRED and `optional` members and messages stay."""
 
 _MESSAGES_0_3 = _messages(
     """
@@ -83,7 +83,8 @@ Extension: uri! description required! params
 Skill: id! name! description! tags! examples inputModes outputModes security
 """
 )
-"""By the JSON Schema of A2A 0.3: required members stay, and so do booleans, which have no default there."""
+"""The messages by the JSON Schema of A2A 0.3: required members stay, and so do booleans, which have no default
+there."""
 
 _DEFAULTS_0_3 = {"protocolVersion": "0.3.0", "preferredTransport": "JSONRPC"}
 """Left out by a2a-sdk 0.3, as these are the defaults of its model."""
@@ -128,7 +129,7 @@ def _jcs(value: Any) -> bytes:
 
 
 def _python(value: Any) -> bytes:
-    """As a2a-sdk before 1.3 has it: sorted by code points, and other letters than those of ASCII escaped."""
+    """The form of a2a-sdk before 1.3: sorted by code points, and letters beyond ASCII escaped."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -143,7 +144,7 @@ def _as_doubles(value: Any) -> Any:
 
 
 def _defined(value: Any, message: str, messages: _Messages, *, with_empty: bool) -> Any:
-    """The members that A2A defines at any depth; with empty ones and null, or only with those of §8.4.1."""
+    """The members that A2A defines at any depth; with empty ones and null, or only with the empty ones of §8.4.1."""
     if isinstance(value, list) and message:
         return [_defined(element, message, messages, with_empty=with_empty) for element in value]
     if not isinstance(value, dict) or not message:

@@ -16,7 +16,7 @@ from parsers.claims.json_web_key import ALGORITHMS, Key, base64url, may_verify, 
 from parsers.errors import ParseError
 
 SIGNATURES = b'"signatures"'
-"""In the bytes of every card with signatures."""
+"""The bytes that every card with signatures contains."""
 
 MAX_SIGNATURES = 4
 MAX_CANDIDATES = 4
@@ -61,7 +61,7 @@ def signed_card(body: bytes) -> dict[str, Any] | None:
 
 
 def signatures(card: dict[str, Any]) -> tuple[CardSignature, ...]:
-    """The well-formed ones of a card's first four signatures, by an algorithm that is verified."""
+    """The well-formed signatures among a card's first four, as far as their algorithm is verified."""
     listed = card.get("signatures")
     entries = listed[:MAX_SIGNATURES] if isinstance(listed, list) else []
     return tuple(read for entry in entries if (read := _signature(entry)) is not None)

@@ -23,7 +23,7 @@ KEY_BYTES, SIGNATURE_BYTES = crypto_sign_PUBLICKEYBYTES, crypto_sign_BYTES
 @lru_cache(maxsize=4_096)
 def is_sound(public_key: bytes) -> bool:
     """Whether a public key is the canonical encoding of a point of the prime-order subgroup. Keys that signers generate
-    are; those of small or mixed order are not."""
+    are; keys of small or mixed order are not."""
     return len(public_key) == KEY_BYTES and crypto_core_ed25519_is_valid_point(public_key)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from parsers.claims.rating_windows import paid_window, signed_window
 
 HALF_LIFE_MS = 90 * 86_400_000
-"""After 90 days a record weighs half; in between its weight falls along a straight line."""
+"""The half-life of 90 days, after which a record weighs half; in between its weight falls along a straight line."""
 
 CONFIDENCE = 2_706_000
 """The square of z = 1.645 in millionths: the score is the end of a one-sided interval of 95 % (Wilson 1927)."""
@@ -42,8 +42,8 @@ RULES = (
     RungRule(250_000, 500_000, 3_900_000),
     RungRule(500_000, 1_000_000, None),
 )
-"""By rung. Keys cost nothing, so all of E1 is less than half a star, and with one unrated payer less than a whole one;
-paying oneself costs fees, so E1 and E2 together end below three."""
+"""The rules by rung. Keys cost nothing, so all of E1 is less than half a star, and with one unrated payer less than a
+whole one; paying oneself costs fees, so E1 and E2 together end below three."""
 
 
 class ReceiptRecord(NamedTuple):
@@ -112,9 +112,9 @@ class BasisEntry(NamedTuple):
 
 
 class Rating(NamedTuple):
-    """`score` in thousandths, 200 to a star, None where nothing counts; `rung` is the highest that counts. `completed`
-    and `failed` are the tasks that count, `paid_tasks` those of both that `customers`, the distinct parties that paid,
-    paid for in full. `basis` has every task once, by digest."""
+    """`score` in thousandths, 200 to a star, None where nothing counts; `rung` is the highest one that counts.
+    `completed` and `failed` are the tasks that count, `paid_tasks` those of both that were paid in full, by `customers`
+    distinct parties. `basis` has every task once, by digest."""
 
     score: int | None
     rung: int
@@ -184,7 +184,7 @@ def decayed(weight: int, age: int) -> int:
 
 
 def _within_windows(records: Iterable[ReceiptRecord]) -> Iterator[ReceiptRecord]:
-    """The records of the receipts that can count, and of those without a counter-signer, which never do."""
+    """The records of the receipts that can count, and the records without a counter-signer, which never do."""
     forms: dict[str, list[ReceiptRecord]] = defaultdict(list)
     for record in records:
         forms[record.digest].append(record)

@@ -31,7 +31,7 @@ def paid_window(receipts: Iterable[tuple[D, str, str]]) -> list[D]:
 
 
 def signed_window(receipts: Iterable[tuple[D, str]]) -> list[D]:
-    """The digests that count of (digest, first counter-signer), which come by the newest first."""
+    """The digests that count, from pairs of (digest, first counter-signer), which come by the newest first."""
     return list(islice(_within(receipts, MAX_A_SIGNER), MAX_COUNTER_SIGNED))
 
 

@@ -15,7 +15,7 @@ LEGACY = "legacy-profile"
 """The code of a document that verifies in the form from before suites, which never counts."""
 
 SKEW_MS = 300_000
-"""By how much a signer's clock may be ahead: 5 minutes."""
+"""The milliseconds by which a signer's clock may be ahead: 5 minutes."""
 
 UNCHECKED = frozenset((
     "unknown-key", "unknown-suite", "unsigned", "malformed-signature", "too-large", "too-deep", "too-many-values",

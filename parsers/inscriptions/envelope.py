@@ -96,7 +96,8 @@ def _attempts(script: bytes) -> Iterator[Inscription | NearMiss]:
 
 
 def _envelope(walk: Iterator[Op], start: int) -> tuple[Inscription | NearMiss, int, int]:
-    """Parse what follows `OP_FALSE OP_IF "ord"`; also returns the last two opcodes walked, which may open another."""
+    """Parse the script after `OP_FALSE OP_IF "ord"`; also returns the last two opcodes walked, which may open
+    another."""
     fields: list[Field] = []
     pushed_tag = False
     before = -1

@@ -37,7 +37,7 @@ class TapscriptEnvelope:
 
     @property
     def is_numbered(self) -> bool:
-        """Whether this is an inscription to ordinals, which number those of a transaction from 0."""
+        """Whether the envelope is an inscription to ordinals, which number the inscriptions of a transaction from 0."""
         return self.fault in ("", "envelope-no-body")
 
 

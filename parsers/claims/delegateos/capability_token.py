@@ -145,7 +145,7 @@ class Authorized:
 
 
 def is_granted(capability: Mapping[str, str], granted: Sequence[Mapping[str, str]], steps: GlobBudget) -> bool:
-    """Whether a capability is part of one of those granted. Raises DocumentError where the steps do not suffice."""
+    """Whether a capability is part of a granted one. Raises DocumentError where the steps do not suffice."""
     steps.take(len(granted))
     return any(
         parent["namespace"] == capability["namespace"]

@@ -72,8 +72,8 @@ def sign_token(seed: bytes, payload: Mapping[str, Any]) -> str:
 
 
 def canonical_host(text: str) -> str:
-    """The canonical form of `name[:port]`: A-labels in lower case, without the ports of http and https; "" for what is
-    no host."""
+    """The canonical form of `name[:port]`: A-labels in lower case, without the ports of http and https; "" for any
+    other text."""
     name, mark, port = text.rpartition(":")
     if not mark or not port.isdecimal():
         name, port = text, ""

@@ -98,7 +98,7 @@ def scopes(text: str) -> frozenset[str]:
 
 
 def is_narrowed(parent: str, child: str) -> bool:
-    """Whether a scope has nothing that its parent has not."""
+    """Whether a scope has nothing that its parent lacks."""
     allowed, requested = scopes(parent), scopes(child)
     return "*" in allowed or ("*" not in requested and requested <= allowed)
 

@@ -144,7 +144,7 @@ def check_key(key: bytes) -> None:
 
 
 def check_signature(text: object, message: bytes, key: bytes) -> bool:
-    """Check a signature in base64url; whether it is spelt canonically. Raises DocumentError: bad-signature,
+    """Check a signature in base64url; returns whether it is spelt canonically. Raises DocumentError: bad-signature,
     weak-key."""
     if not isinstance(text, str) or not text.strip():
         raise DocumentError("bad-signature", "the signature is empty")

@@ -49,8 +49,8 @@ _LEGACY_SHAPE = RecordShape(
 
 
 class IdentityFile(NamedTuple):
-    """The signed text of a file, its content, its key and signature as they are written. `missing`: what the profile
-    `legacy` does not have; `is_base64url`: the signature is of the form before suites."""
+    """The signed text of a file, its content, its key and signature as they are written. `missing`: the members that
+    the profile `legacy` does not have; `is_base64url`: the signature is of the form before suites."""
 
     signed_text: str
     content: dict[str, Any]

@@ -208,7 +208,7 @@ def _canonicalize_and_sign(node: ReceiptNode, rules: ReceiptRules) -> None:
 
 
 def _choose_key(node: ReceiptNode, keys: KeyRing) -> None:
-    """The caller's key for the identity, else the one that the receipt has itself."""
+    """The caller's key for the identity, else the key in the receipt itself."""
     identity = node.receipt.get("motebit_id")
     identity = identity if isinstance(identity, str) else ""
     embedded = hex_bytes(node.receipt.get("public_key"), 32)

@@ -57,8 +57,8 @@ UNIT = "SAT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayAgent:
-    """An agent that registered with a relay. `prices` are those of one task by capability. As a worker it is offered
-    until `expires_at`; its key and account stay. Times are seconds since 1970."""
+    """An agent that registered with a relay. `prices` are the prices of one task by capability. As a worker it is
+    offered until `expires_at`; its key and account stay. Times are seconds since 1970."""
 
     motebit_id: str
     public_key: bytes
@@ -72,7 +72,7 @@ class RelayAgent:
 
     @property
     def terms(self) -> dict[str, Any]:
-        """Its prices and its last request, as members of a row of agents."""
+        """The prices and the last request of the agent, as members of a row of agents."""
         pricing = [
             {"capability": name, "unit_cost": cost, "currency": UNIT, "per": "task"}
             for name, cost in self.prices.items()

@@ -1,5 +1,5 @@
-"""Documents of Motebit, completed and signed: what follows from the key and the time is added, and the result is
-verified before it is returned, as of the time that it names."""
+"""Documents of Motebit, completed and signed: members that follow from the key and the time are added, and the result
+is verified before it is returned, as of the time that it names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TOKEN_MS, DELEGATION_MS, GRANT_MS = 5 * _MINUTE, 60 * _MINUTE, 30 * 24 * 60 * _M
 
 class Signer(NamedTuple):
     """The Ed25519 key (32 bytes) that signs, the time (milliseconds since 1970, and by RFC 3339), the id of a new
-    document; of a succession also the key that follows."""
+    document; for a succession also the next key."""
 
     seed: bytes
     now: int

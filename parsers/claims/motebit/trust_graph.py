@@ -14,7 +14,7 @@ _DEMOTED = {"trusted": "verified", "verified": "first_contact"}
 
 
 class TrustThresholds(NamedTuple):
-    """From which numbers of tasks and rates of success a level is left."""
+    """The numbers of tasks and rates of success from which on a level is left."""
 
     verified_tasks: int = 5
     verified_rate: float = 0.8
