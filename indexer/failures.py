@@ -32,7 +32,7 @@ def is_of_machine(error: BaseException) -> bool:
 
 @dataclass(slots=True)
 class LeftOutEntry:
-    """`id` names a listing, row or host; `reason` what was done with it, and the kind of exception; `next_at` is by the
+    """`id` names a listing, row or host; `reason` the failed work, and the kind of exception; `next_at` is by the
     monotonic clock."""
 
     id: str
@@ -41,8 +41,8 @@ class LeftOutEntry:
 
 
 class LeftOut:
-    """The listings, rows and hosts that failed in this process, by what was done with them (`work`). Thread-safe.
-    `clock` gives monotonic seconds."""
+    """The listings, rows and hosts that failed in this process, by the kind of failed `work`. Thread-safe. `clock`
+    gives monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
@@ -74,7 +74,7 @@ class LeftOut:
                 self._entries[work, id_] = LeftOutEntry(id_, reason, next_at)
 
     def remove(self, work: str, id_: str) -> bool:
-        """Note that something succeeded, or is gone; whether it had failed."""
+        """Note that a listing, row or host succeeded, or is gone; returns whether it had failed."""
         with self._lock:
             return self._entries.pop((work, id_), None) is not None
 
@@ -103,7 +103,7 @@ class LeftOut:
             self.remove(work, id_)
 
     def counts(self) -> dict[str, int]:
-        """How many there are, by what was done with them."""
+        """The number of entries by kind of work."""
         with self._lock:
             return dict(Counter(of for of, _ in self._entries))
 

@@ -49,7 +49,7 @@ OUTDATED = (
     "the blocks were read by rules {rules} of the registry, and this program has rules {current}: what changed since "
     "is missing, so there is no state hash; `a2b index --again {chain}` reads them again"
 )
-"""The note on a chain that was read by other rules than those of this program."""
+"""The note on a chain that was read by the rules of another version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +218,8 @@ class BlockFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
     """A pointer on chain. `position` orders the anchors of a chain, `time` is of its block (seconds since 1970);
-    `seen_at` is when it was first seen (milliseconds since 1970), None where it cannot be fetched. `locator` is what is
-    fetched for it (`PointerAnchor.locator`), None where that is nothing."""
+    `seen_at` is when it was first seen (milliseconds since 1970), None where it cannot be fetched. `locator` is the one
+    that is fetched for it (`PointerAnchor.locator`), None where there is none."""
 
     chain: str
     position: int

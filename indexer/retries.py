@@ -1,4 +1,4 @@
-"""How long to wait after failures: by their number, and by what the other side demands (Retry-After)."""
+"""The pauses after failures: by their number, and by the demand of the other side (Retry-After)."""
 
 from __future__ import annotations
 

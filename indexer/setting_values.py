@@ -160,7 +160,7 @@ def limits(name: str, text: str) -> dict[str, Quota | None]:
 
 
 def log_words(name: str, text: str) -> tuple[str, ...]:
-    """The words of `log`, of which `text` and `json` exclude each other."""
+    """The words of `log`; `text` and `json` exclude each other."""
     words = tuple(dict.fromkeys(text.split()))
     if not set(words) <= LOG_WORDS or {"text", "json"} <= set(words):
         raise SettingsError(f"{name} is {text[:60]!a}: write text or json, and requests for a line about every request")

@@ -98,7 +98,7 @@ class Settings:
     price_currency: str = _setting(read.ticker, "USD")
     """The currency in which prices are compared where a search names none, as far as a feed quotes it."""
     change_blocks: int = _setting(partial(read.number, most=999_999_999, of=" of blocks"), str(CHANGE_BLOCKS))
-    """For how many blocks a change of price or pay-to address is a warning; 0 for never."""
+    """The number of blocks for which a change of price or pay-to address is a warning; 0 for never."""
     public_url: str = _setting(read.base_url)
     """The base of absolute URLs in responses, for example https://registry.example; else that of the request."""
     identity_key: str = _setting()

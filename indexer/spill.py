@@ -106,8 +106,8 @@ class Spill(Generic[_T]):
 
 
 class SpilledPairs(Generic[_K, _V]):
-    """Pairs of key and value in the order of their addition, keys perhaps repeated: what the store needs of a
-    mapping."""
+    """Pairs of key and value in the order of their addition, keys perhaps repeated: the part of a mapping that the
+    store needs."""
 
     def __init__(self) -> None:
         self._pairs: Spill[tuple[_K, _V]] = Spill()

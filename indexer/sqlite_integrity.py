@@ -33,7 +33,7 @@ _DAMAGED_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 class IntegrityReport(NamedTuple):
-    """The last check of a database: its state, when it was written (Unix seconds), and what was found."""
+    """The last check of a database: its state, when it was written (Unix seconds), and its result."""
 
     state: str
     written_at: int

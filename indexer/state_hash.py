@@ -37,8 +37,8 @@ def is_whole(store: Store, chain: str) -> bool:
 
 
 def hashed_block(store: Store, chain: str) -> BlockRef | None:
-    """The block of the newest state hash of a chain: its newest one; of a chain that is read twice, the newest one up
-    to which it was, None before the first."""
+    """The block of the newest state hash of a chain: the newest stored one; for a chain that is read twice, the newest
+    one up to which all blocks were, None before the first."""
     twice = store.read_twice(chain)
     return store.blocks.newest(chain) if twice is None else store.blocks.below(chain, twice + 1)
 

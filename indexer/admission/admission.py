@@ -87,8 +87,8 @@ class Admissions:
         return admission
 
     def reject(self, txid: bytes) -> int:
-        """Delete a submitted transaction that is in no block, and those that descend from it; how many there were.
-        Raises StoreError."""
+        """Delete a submitted transaction that is in no block, and its descendants; returns their number. Raises
+        StoreError."""
         holders = [chain for chain in self._chains() if txid in self.submissions.pending(chain)]
         return sum(self.submissions.drop(chain, [txid]) for chain in holders)
 

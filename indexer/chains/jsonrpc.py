@@ -51,7 +51,7 @@ def error_fields(error: Any) -> tuple[int, str]:
 
 
 class JsonRpc(HttpClient):
-    """The endpoint at a URL, which may hold a login. Raises SourceError for what is not a URL."""
+    """The endpoint at a URL, which may hold a login. Raises SourceError for another text."""
 
     def __init__(self, name: str, url: str) -> None:
         parts = web_address(url)

@@ -46,8 +46,8 @@ class PartialBlock:
 @dataclass(frozen=True, slots=True)
 class BlockEvents:
     """The events of a block on a chain without Bitcoin transactions, in order, as the source itself parsed them;
-    `cards` are the card bodies by SHA-256. `size` is the number of bytes parsed, `logs` what they were parsed from on a
-    chain of logs."""
+    `cards` are the card bodies by SHA-256. `size` is the number of bytes parsed, `logs` the logs from which they were
+    parsed, on a chain of logs."""
 
     events: tuple[Event, ...] = ()
     cards: Mapping[bytes, bytes] = field(default_factory=dict)
@@ -79,8 +79,8 @@ class DeferredEvents:
 
 
 class LogsAgain(NamedTuple):
-    """The logs of a range of blocks up to the height `last`, read a second time: of each block that has any, its hash
-    and what is compared. `records` are the source's own, by height."""
+    """The logs of a range of blocks up to the height `last`, read a second time: for each block that has any, its hash
+    and the number and hash of its logs. `records` are the source's own, by height."""
 
     last: int
     blocks: Mapping[int, tuple[bytes, BlockLogs]]
@@ -190,7 +190,7 @@ class Chain(ABC):
 
     @property
     def is_development(self) -> bool:
-        """Whether the network is of no value, so that its source is believed at once."""
+        """Whether the network's coins have no value, so that its source is trusted at once."""
         return self.network == "regtest"
 
     @property
@@ -320,12 +320,13 @@ class Chain(ABC):
 
     async def logs_again(self, first: int, last: int, attempt: int) -> LogsAgain | None:  # noqa: ARG002
         """Read the blocks from height `first` on a second time, up to `last` or as many as one request allows; None
-        where the source has no block `first`. Of several sources another one than is read, and with each `attempt` the
-        next. Raises SourceError, after which fewer blocks may succeed."""
+        where the source has no block `first`. Where there are several sources, another one than the current one reads
+        them, and with each `attempt` the next. Raises SourceError, after which fewer blocks may succeed."""
         return None
 
     def add_logs(self, again: LogsAgain) -> None:
-        """Use what a second reading found, in place of less, when its blocks are read the next time."""
+        """Use the logs of a second reading, instead of the fewer ones of the first, when their blocks are read the next
+        time."""
         raise NotImplementedError(f"{self.name}: no blocks are read twice ({again.last})")
 
     async def recheck(self, newest: BlockRef) -> int | None:  # noqa: ARG002

@@ -103,8 +103,8 @@ class Diagnoser:
         raise refused
 
     def _of_stored(self, txid: bytes, vout: int | None = None) -> dict[str, Any] | None:
-        """The diagnosis from events in blocks, or else in mempools, of this transaction; with `vout`, of those in this
-        output or in none. None without events."""
+        """The diagnosis from events in blocks, or else in mempools, of this transaction; with `vout`, from the events
+        in this output or in none. None without events."""
         history, pending = self._store.history, self._store.pending
         if revisions := history.of_transaction(txid, vout, MOST_RECORDS):
             return _counted(self._of_block(txid, revisions), history.count_of_transaction(txid, vout))
@@ -131,7 +131,7 @@ class Diagnoser:
     def _with_ignored(
         self, stored: dict[str, Any] | None, transaction: Transaction | None = None
     ) -> dict[str, Any] | None:
-        """A diagnosis by events, with what else the transaction holds, where that is passed or stored."""
+        """A diagnosis by events, with the other records of the transaction, where its bytes are passed or stored."""
         if stored is None:
             return None
         others = [self._ignored_record(event) for event in self._ignored(stored, transaction)]

@@ -25,7 +25,7 @@ class CardState(Enum):
     """How a fetch ended."""
 
     MET = "met"
-    """The bytes have the hash of a pointer, or, without one, are what the CID names."""
+    """The bytes have the hash of a pointer, or, without one, the CID names them."""
     UNHASHED = "unhashed"
     """There is a card, and no hash to check it against."""
     UNCHANGED = "unchanged"
@@ -71,9 +71,9 @@ class CardRequest:
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One URL requested for a card. Times in Unix seconds; `digest` is the SHA-256 of the raw body (of the earlier one
-    where it is not modified); `final_url` is the last of the redirects, `address` what was connected to. `state` is
-    met, unhashed or unchanged where the content was accepted, `by` is then what met it: sha256 or cid; `body` is set
-    when it is met or unhashed."""
+    where it is not modified); `final_url` is the last of the redirects, `address` the address of the connection.
+    `state` is met, unhashed or unchanged where the content was accepted, `by` is then the way in which it was met:
+    sha256 or cid; `body` is set when it is met or unhashed."""
 
     url: str
     begun: float
@@ -123,7 +123,7 @@ class CardFetch:
 
     @property
     def served(self) -> tuple[Attempt, ...]:
-        """The attempts with content, the accepted one first: what the locator serves now, to detect drift."""
+        """The attempts with content, the accepted one first: the bytes that the locator serves now, to detect drift."""
         best = self.accepted
         return tuple(
             sorted(

@@ -92,7 +92,7 @@ class DomainVerifier:
 
 
 class BadgeChecks:
-    """Fetches the names that hosts give, and stores what these mean for the registrations that name the host."""
+    """Fetches the names that hosts give, and stores the badges of the registrations that name the host."""
 
     kind, priority = CheckKind.BADGE, Priority.BADGE
 

@@ -1,4 +1,4 @@
-"""The job that fetches what is due: cards of pointers, domain badges, and the due checks of `DueChecks`.
+"""The job that makes the due fetches: cards of pointers, domain badges, and the due checks of `DueChecks`.
 
 Due times are in the database, so a restart continues; only the order of the next fetches is in memory.
 """
@@ -34,7 +34,7 @@ WORKERS = 64
 """Concurrent fetches: each holds at most two bodies of 2 MB."""
 
 POLL_SECONDS = 1.0
-"""Seconds between two queries for what is due, unless something was written meanwhile."""
+"""Seconds between two queries for due fetches, unless a row was written meanwhile."""
 
 NEWS_SECONDS = 0.2
 """Seconds between two queries under heavy writing: catching up is not slowed down."""
@@ -71,7 +71,8 @@ class DueChecks(Protocol):
         ...
 
     async def fail(self, name: str, reason: str, now: int, /) -> int:
-        """Store that a check failed with a reason code; how many listings may have changed. Raises StoreError."""
+        """Store that a check failed with a reason code; returns how many listings may have changed. Raises
+        StoreError."""
         ...
 
 

@@ -57,7 +57,7 @@ def key_set_url(jku: str, host: str) -> str:
 
 
 class KeySetVerifier:
-    """Fetches key sets, and stores what they mean for the cards that name them."""
+    """Fetches key sets, and stores the results for the cards that name them."""
 
     kind, priority = CheckKind.KEYS, Priority.BADGE
 
@@ -77,7 +77,7 @@ class KeySetVerifier:
         return changed, None
 
     async def fail(self, url: str, reason: str, now: int) -> int:
-        """Store why a key set was not fetched; how many listings may have changed. Raises StoreError."""
+        """Store why a key set was not fetched; returns how many listings may have changed. Raises StoreError."""
         return await asyncio.to_thread(visits.fail_key_set, self._writer, url, reason, now)
 
     def _check(self, url: str, keys: tuple[Key, ...], now: int) -> tuple[int, int]:

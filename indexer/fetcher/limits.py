@@ -25,11 +25,11 @@ class Limits:
 
     resolve: float = 5.0
     connect: float = 8.0
-    """From the start of resolving the name to the end of the TLS handshake."""
+    """Seconds from the start of resolving the name to the end of the TLS handshake."""
     first_byte: float = 10.0
-    """From the request to the end of the answer's headers."""
+    """Seconds from the request to the end of the answer's headers."""
     total: float = 30.0
-    """For one URL, redirects included."""
+    """Seconds for one URL, redirects included."""
     body: int = 2_000_000
     head_wire: int = 131_072
     """Bytes that may come before the body, early answers (1xx) included."""

@@ -1,4 +1,4 @@
-"""Requests to strangers' hosts that clients cause: few at a time, and within budgets of hosts, as those of the loop."""
+"""Requests to strangers' hosts that clients cause: few at a time, and within budgets of hosts, as in the fetch loop."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OnDemandFetcher:
             return self._fetcher
 
     async def target(self, url: str) -> Target:
-        """A URL taken apart. Raises FetchError for one that no request is sent to."""
+        """A URL taken apart. Raises FetchError for a URL to which no request is sent."""
         destination = target(url, (await self.ready()).table)
         if not is_web_url(destination.url):
             raise FetchError("fetch-url", shown(url))
@@ -49,7 +49,7 @@ class OnDemandFetcher:
 
     @asynccontextmanager
     async def visit(self, host: str) -> AsyncIterator[Admit]:
-        """A visit to a host: what the fetcher needs to be admitted. Raises FetchError (`fetch-budget`) where it was
+        """The admission of a visit to a host, which the fetcher needs. Raises FetchError (`fetch-budget`) where it was
         visited often lately."""
         domain, now = registrable(host), self.clock()
         if self._visits >= AT_ONCE or (wait := self._budgets.domain_free_at(domain) - now) > 0:

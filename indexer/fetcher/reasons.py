@@ -83,7 +83,7 @@ is neither in trouble nor well."""
 
 
 class Refusal(NamedTuple):
-    """A reason code and what it is about."""
+    """A reason code and its subject."""
 
     code: str
     detail: str = ""

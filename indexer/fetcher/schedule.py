@@ -21,8 +21,8 @@ from indexer.fetcher.ports import is_https_port
 from indexer.fetcher.reasons import OFF_PORT, PORT_LIMIT, TROUBLE, UNREACHED, FetchError
 
 MAX_JOBS = 100_000
-"""Jobs in memory, at some 700 bytes each; the others wait in the database. As many again are of domains that have no
-other: pointers to a few hosts, of which each may be visited four times a minute, hold up no other host."""
+"""Jobs in memory, at some 700 bytes each; the others wait in the database. Beyond, as many again are taken for domains
+without a job: pointers to a few hosts, each visited at most four times a minute, hold up no other host."""
 
 MAX_PER_DOMAIN = 128
 """Jobs of a domain in memory: more than its budget allows before the database is looked through again."""
@@ -65,7 +65,7 @@ class Job:
 
     @property
     def rank(self) -> float:
-        """Its rank in the order: the lowest is first."""
+        """The rank of the job in the order: the lowest is first."""
         return self.due + self.priority + (0 if self.key == self.host else OTHER_PATH)
 
 
@@ -206,7 +206,8 @@ class Schedule:
             del self.sizes[domain]
 
     def _wake(self, now: float) -> None:
-        """Move what has become due: jobs into lanes, domains to `ready`, one domain of each block that is free."""
+        """Move the jobs and domains that have become due: jobs into lanes, domains to `ready`, one domain of each block
+        that is free."""
         while self._later and self._later[0][0] <= now:
             due, number, key = heapq.heappop(self._later)
             job = self._open.get(key)

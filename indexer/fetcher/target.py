@@ -66,7 +66,7 @@ def target(url: str, table: Container[tuple[str, int]] = (), is_permitted: PortR
 
 
 def _host(written: str) -> str:
-    """The A-label of a host. Addresses are refused: as what they are where they are special, else as no name."""
+    """The A-label of a host. Addresses are refused: special ones with their own code, others as no name."""
     address = addresses.read(written.strip("[]"))
     if address is not None:
         phrase = addresses.refused(address)
@@ -78,8 +78,8 @@ def _host(written: str) -> str:
 
 
 def follow(visited: Target, location: str, table: Container[tuple[str, int]] = ()) -> Target:
-    """Where a redirect from `visited` leads: to port 443 only, from wherever. Raises FetchError, as `target` does, but
-    with `fetch-redirect` for what is final in the text of a pointer: the next answer may lead elsewhere."""
+    """The target of a redirect from `visited`: on port 443 only, from any port. Raises FetchError, as `target` does,
+    but with `fetch-redirect` for faults that are final in the text of a pointer: the next answer may lead elsewhere."""
     location = location.strip(" \t")
     if not location or len(location) > MAX_URI or not _GRAPHIC.match(location):
         raise FetchError("fetch-redirect", shown(location) or "no location")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SIDE = 88
-"""Pixels of the longer side: twice what a result card shows."""
+"""Pixels of the longer side: twice the size on a result card."""
 
 _SIDES, _QUALITIES = (SIDE, 64, 44, 24), (80, 60, 45, 30, 20)
 """Sizes and WebP qualities, tried in this order. A colourful photograph fits at 88 pixels with a quality of 20 to 45,

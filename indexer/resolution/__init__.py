@@ -1,1 +1,1 @@
-"""From blocks to events, and from pointers to listings: which satoshi an inscription is on, and what it changes."""
+"""The way from blocks to events, and from pointers to listings: which satoshi an inscription is on, and its effects."""

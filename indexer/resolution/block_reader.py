@@ -127,8 +127,8 @@ class _Flagged:
 
 
 class PartialBlockReader:
-    """Reads all transactions of a partial block, as `BlockReader` does. The proofs of those with events are part of the
-    facts."""
+    """Reads all transactions of a partial block, as `BlockReader` does. The proofs of transactions with events are part
+    of the facts."""
 
     is_silent = False
 

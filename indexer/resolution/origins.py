@@ -158,7 +158,7 @@ class Walk:
         return transaction.outputs[outpoint.vout].satoshis if outpoint.vout < len(transaction.outputs) else 0
 
     def missing_parents(self, transaction: Transaction, first: int) -> set[bytes]:
-        """The txids that the inputs from number `first` on spend, of those with unknown values."""
+        """The txids that the inputs from number `first` on spend and whose values are unknown."""
         prevouts = [spent.prevout for spent in transaction.inputs[first : first + (AHEAD if first else 1)]]
         return {prevout.txid for prevout in prevouts if self.value(prevout) is None}
 

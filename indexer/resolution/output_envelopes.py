@@ -32,7 +32,7 @@ class OutputEnvelopeReader(TransactionReader):
         self._displacing: int | None = None
 
     def read(self) -> None:
-        """Add the events of this transaction: first those of registrations that it spends, then new records."""
+        """Add the events of this transaction: first the events of registrations that it spends, then new records."""
         self._add_traced()
         spent_registrations = self.spent_registrations()
         positions = self.positions((number, state.offset) for number, state, _ in spent_registrations)

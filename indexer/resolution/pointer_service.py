@@ -1,4 +1,4 @@
-"""Resolves the pointers of ids to listings, with what the store holds of anchors, fetches and cards."""
+"""Resolves the pointers of ids to listings, with the stored anchors, fetches and cards."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointerListing:
-    """The pointers to an id (`total`, of which `anchors` can decide), the `resolution` of its listing and the card's
-    bytes, both None while there is nothing to list; and the fetch status of each locator."""
+    """The pointers to an id (`total` in all; `anchors` are those that can decide), the `resolution` of its listing and
+    the card's bytes, both None while there is nothing to list; and the fetch status of each locator."""
 
     id: str
     anchors: tuple[Anchor, ...]

@@ -1,4 +1,5 @@
-"""Looks up registrations by outpoint as of the block being read: the store's, and those of blocks not yet written."""
+"""Looks up registrations by outpoint as of the block being read: in the store, and in blocks that are not written
+yet."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class _Unwritten:
 
 
 class RegistrationLookup:
-    """Registrations by outpoint: those of the store, updated by events that are not written yet.
+    """Registrations by outpoint, read from the store and updated by events that are not written yet.
 
     Events stay until `settle`, also while they are being written: the result is the same whether the store has them
     already or not. Not thread-safe while it is changed.

@@ -1,4 +1,4 @@
-"""Judges what a parsed output means for a registration (laws 1, 4 and 7). Pure.
+"""Judges the effect of a parsed output on a registration (laws 1, 4 and 7). Pure.
 
 `judge_update`: what an output means for the registration of the satoshi that it holds. `judge_registration`: whether an
 output without a registration is a first record.
@@ -40,7 +40,7 @@ class Judgement:
 
 
 def judge_update(kind: Kind, record: OutputRecord) -> Judgement:
-    """Law 4: what a record means for the registration of `kind` on the satoshi that its output holds."""
+    """Judge, by law 4, the effect of a record on the registration of `kind` on the satoshi that its output holds."""
     changed = _kind_change(kind, record.fields)
     if record.inscription is None:
         if not record.fields:
@@ -84,7 +84,7 @@ def _judge_card(
 
 
 def judge_registration(record: OutputRecord, *, elsewhere: bool, one_sat_rule: bool) -> Judgement | None:
-    """Laws 1 and 7: what the record of an output without a registration means; None when it does not concern A2B.
+    """Judge, by laws 1 and 7, the record of an output without a registration; None when it does not concern A2B.
 
     `elsewhere`: another output of the transaction has an A2B MAP. `one_sat_rule`: the output must hold exactly one
     satoshi (law 1).

@@ -244,8 +244,8 @@ def end_line(counts: Counts) -> bytes:
 
 
 def parse(line: bytes) -> tuple[str, Any]:
-    """A line as its one member (`chains` for the first) and what that holds: a tuple of ChainHead, bytes, Headers,
-    BlockRef, CoinbaseProof, a txid with its Proof, Event or Counts.
+    """A line as its one member (`chains` for the first) and its value: a tuple of ChainHead, bytes, Headers, BlockRef,
+    CoinbaseProof, a txid with its Proof, Event or Counts.
 
     Raises SnapshotError for any other form than `*_line` gives.
     """

@@ -133,8 +133,8 @@ def new_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
 
 def read_lines(path: Path, longest: int = MAX_RAW_LINE) -> Iterator[bytes]:
-    """The lines of a snapshot, or of a backup: those with raw bytes have `longest` bytes at most. Raises SnapshotError
-    for one that is too long or for damaged compression."""
+    """The lines of a snapshot, or of a backup: lines with raw bytes have `longest` bytes at most. Raises SnapshotError
+    for a line that is too long or for damaged compression."""
     with _igzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         try:
             while line := file.readline(longest + 1):

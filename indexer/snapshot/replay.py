@@ -33,7 +33,7 @@ _SHORT = 150
 
 
 class IncompleteSnapshotError(Exception):
-    """A statement may be true, but the snapshot does not prove it; the message names what is missing."""
+    """A statement may be true, but the snapshot does not prove it; the message names the missing part."""
 
 
 class VerifiedChain:
@@ -108,7 +108,7 @@ class VerifiedChain:
                 )
 
     def _start(self, first: int, raws: list[bytes]) -> None:
-        """Start the chain of headers where genesis or a checkpoint is among those of the file."""
+        """Start the chain of headers where the file has genesis or a checkpoint."""
         network, last = self._network, self._head.height
         points = [point.height for point in checkpoints(network)] or [0]
         if not any(first <= point <= last for point in points):
@@ -154,7 +154,7 @@ class VerifiedChain:
         self._registry.clear()
 
     def finish(self) -> None:
-        """Check that the headers are those of the network and end in the block that the file names, and store them."""
+        """Check that the headers are of the network and end in the block that the file names, and store them."""
         if self._headers is None:
             return
         newest = self._headers.newest()

@@ -149,8 +149,8 @@ def _portions(block_facts: Sequence[BlockFacts]) -> Iterator[Sequence[BlockFacts
 
 
 def block_changes(facts: BlockFacts) -> list[dict[str, Any]]:
-    """One outbox row per registration or pointer of a block, its last event being the reason. Of a large block that is
-    cut into portions, each has its own."""
+    """One outbox row per registration or pointer of a block, its last event being the reason. Where a large block is
+    cut into portions, each portion has its own rows."""
     last = {id_: event for event in facts.events if (id_ := _subject(event))}
     return [
         {

@@ -23,9 +23,9 @@ def name_chain(
     *,
     replaces: bool = False,
 ) -> list[str]:
-    """Store which network `chain` is. One name holds a network (law 10a), or what is read of it by its `contract` (or
-    program); but several may hold a regtest with Bitcoin blocks. Of several names the first of those that are stored
-    and `configured`, in this order, holds it, else one that is stored, else the first that comes.
+    """Store which network `chain` is. One name holds a network (law 10a), or the records of its `contract` (or
+    program); but several may hold a regtest with Bitcoin blocks. Where there are several names, the first stored one in
+    the order of `configured` holds it, else another stored one, else the first that comes.
 
     `replaces`: what was stored under this name before is no longer so. Returns the other names that are stored for the
     same records. Raises OtherChainError when the database holds another network by that name, HeldNetworkError when
@@ -108,7 +108,7 @@ def mark_current(writer: Writer, chain: str) -> None:
 
 def mark_unproved(writer: Writer, chain: str) -> None:
     """Store for good that headers of a chain are accepted without their proof of work; the first time, announce all
-    that it points at, as each of those gets a warning."""
+    listings of its pointers, as each gets a warning."""
     with writer.transaction() as connection:
         if _mark(connection, UNPROVED + chain):
             anchored = (events.c.chain == chain, events.c.anchor.is_not(None))

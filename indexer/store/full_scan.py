@@ -1,4 +1,4 @@
-"""All facts in order, streamed: what a snapshot is written from."""
+"""All facts in order, streamed: the source of a snapshot."""
 
 from __future__ import annotations
 

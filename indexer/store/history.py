@@ -149,7 +149,8 @@ class HistoryQueries(EventQueries):
             yield ids, self._histories(ids, long)
 
     def _histories(self, ids: list[str], long: Mapping[str, list[str]]) -> dict[str, RegistrationHistory]:
-        """The revisions of these registrations; of those in `long`, with their chains, as many as are needed."""
+        """The revisions of these registrations; for a registration in `long`, with its chains, only as many as are
+        needed."""
         short = batches(id_ for id_ in ids if id_ not in long)
         in_batches = (self._rows(_with_pending(), registrations=batch) for batch in short)
         one_by_one = (self._rows(_newest_with_pending(id_, chains)) for id_, chains in long.items())
@@ -188,7 +189,7 @@ class HistoryQueries(EventQueries):
 
     def of_transaction(self, txid: bytes, vout: int | None = None, limit: int | None = None) -> list[Revision]:
         """At most `limit` events of a transaction (txid in internal byte order), as `in_transaction` selects them:
-        those that brought a card, or failed to, before what merely moved or ended a registration."""
+        events with a card, valid or not, come before events that merely moved or ended a registration."""
         statement = confirmed(in_transaction(events, txid, vout)).order_by(*cards_first(events))
         return [revision(row) for row in self._rows(statement.limit(limit))]
 

@@ -86,7 +86,7 @@ def connect(
     replica: bool = False,
 ) -> Engine:
     """A connection pool for `url` (`sqlite:///PATH` or `postgresql+psycopg://…`) with the schema in place: missing
-    tables are created with `create`, and those of version 0.2.0 are migrated as `migration` says. A `replica` is only
+    tables are created with `create`, and tables of version 0.2.0 are migrated as `migration` says. A `replica` is only
     read.
 
     Raises StoreError when the URL names no database, or one of another version of this program, or, unless `importing`,

@@ -23,7 +23,7 @@ MAX_LOGOS = 5_000
 
 DAY = 86_400_000
 REFETCH = 7 * DAY
-"""After which a logo is fetched again, if it was requested since the last time."""
+"""The milliseconds after which a logo is fetched again, if it was requested since the last time."""
 
 MAX_URL, MAX_DATA_URL = 2_048, 8_192
 

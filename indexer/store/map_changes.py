@@ -63,7 +63,7 @@ class MapWriter:
         self._newest[id_] = _Stored(fields, before.base, before.changes + 1, before.size + len(text))
 
     def _stored(self, id_: str, up_to: int) -> _Stored | None:
-        """After the newest stored event of a registration, None without any or where its map is small."""
+        """The stored fields after the newest event of a registration, None without any or where its map is small."""
         before = _of(self._chain, id_).where(events.c.place < up_to).order_by(events.c.place.desc()).limit(1)
         newest = self._connection.execute(before).mappings().first()
         if newest is None or (newest["map_base"] is None and len(newest["map"]) <= SMALL):

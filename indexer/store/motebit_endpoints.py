@@ -167,7 +167,7 @@ def _judged(row: dict[str, Any], outcome: HandshakeOutcome, now: int) -> dict[st
 
 
 def _stays(row: dict[str, Any], outcome: HandshakeOutcome) -> bool:
-    """Whether a row stays as it is where no server was reached: that takes back no refusal of what a server answered,
-    and an endpoint that was not tried today is as it was."""
+    """Whether a row stays as it is where no server was reached: this does not undo a refused answer, and an endpoint
+    that was not tried today is as it was."""
     is_answered_wrongly = row["state"] == REFUSED and not row["reason"].startswith("fetch-")
     return is_answered_wrongly or (outcome.is_postponed and row["checked_at"] > 0)

@@ -27,7 +27,7 @@ PIN_DURATION = 30 * 24 * HOUR
 KEY_CHANGED = "key-changed"
 
 DNS, AT_WELL_KNOWN, AT_RELAY = "dns", "well-known", "relay"
-"""Where an identity is found: at the URL of a TXT record, at the well-known path, or in what a relay lists."""
+"""The source of an identity: the URL of a TXT record, the well-known path, or the list of a relay."""
 
 
 class PublishedIdentity(NamedTuple):
@@ -99,8 +99,8 @@ def enlist(connection: Connection, host: str, now_ms: int) -> None:
 
 
 def record(connection: Connection, host: str, outcome: IdentityOutcome, now_ms: int) -> list[str]:
-    """Store what a host publishes. Returns the listings that may have changed, sorted. A host that no listing
-    names any more is not fetched again."""
+    """Store the identity that a host publishes. Returns the listings that may have changed, sorted. A host that no
+    listing names any more is not fetched again."""
     same = motebit_hosts.c.host == host
     row = connection.execute(select(motebit_hosts).where(same)).mappings().one()
     values = _judged(dict(row), outcome, now_ms)

@@ -1,4 +1,4 @@
-"""Pointers: which anchors point at an id, and what was fetched for it.
+"""Pointers: which anchors point at an id, and the bodies that were fetched for it.
 
 Anybody can point at an id as often as they can pay for, so what is read of one id is bounded: of the anchors that can
 decide what it shows the oldest and the newest, and of all others the newest.

@@ -72,7 +72,7 @@ class Quotes(Queries):
     ) -> None:
         """Store current quotes, `limit` of each feed: the newest row of a feed with unchanged rates is prolonged.
         Quotes that replace refused currencies, and the states of feeds, are rewritten as a whole; earlier quotes of
-        `outranked` feeds come after those of all others. All or nothing. Raises StoreError when the database
+        `outranked` feeds come after the quotes of all other feeds. All or nothing. Raises StoreError when the database
         refuses."""
         with writing(self._engine, AdvisoryLock.QUOTES) as connection:
             connection.execute(delete(quotes).where(quotes.c.feed.endswith(REFUSED)))
@@ -122,7 +122,7 @@ class Quotes(Queries):
 
 
 def _newest(until: int | None = None) -> Select[Any]:
-    """The newest quote of every feed, of those from before or at a time where one is given, in the order of rank."""
+    """The newest quote of every feed, from before or at a time where one is passed, in the order of rank."""
     last = select(quotes.c.feed, func.max(quotes.c.since).label("since")).group_by(quotes.c.feed)
     newest = (last if until is None else last.where(quotes.c.since <= until)).subquery()
     joined = (quotes.c.feed == newest.c.feed) & (quotes.c.since == newest.c.since)

@@ -211,8 +211,7 @@ class RegistrationQueries(EventQueries):
         return int(self._scalar(select(func.count()).select_from(ids.subquery())))
 
     def counts(self, chain: str) -> dict[str, int]:
-        """How many registrations of a chain are live, burned and undecided; how many near misses and pointers are
-        stored."""
+        """Counts of live, burned and undecided registrations of a chain, and of stored near misses and pointers."""
         unregistered = (events.c.chain == chain, events.c.registration.is_(None))
         by_kind = select(events.c.kind, func.count().label("count")).where(*unregistered).group_by(events.c.kind)
         statuses, kinds = self._counts(_by_status(chain)), self._counts(by_kind)

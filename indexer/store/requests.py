@@ -163,8 +163,8 @@ class Recheck(NamedTuple):
 
 
 class Rechecks(Queries):
-    """Requests of serving processes to fetch what a listing depends on sooner than it is due: only times are written.
-    Several threads and processes may use it at once."""
+    """Requests of serving processes for earlier fetches of the hosts and locators that a listing depends on: only times
+    are written. Several threads and processes may use it at once."""
 
     def request(self, id_: str, now_ms: int) -> list[Recheck]:
         """Make all that is fetched for a listing due at `now_ms`, or `RECHECK_PAUSE` after its last fetch; a repeated

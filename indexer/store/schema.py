@@ -201,7 +201,8 @@ partial_index("events_loose", events.c.registration.is_(None), events.c.chain, e
 partial_index("events_undecided", events.c.kind == "undecided", events.c.chain, events.c.place)
 
 IS_NOT_LIVE = events.c.status != literal_column("'live'")
-"""After an event a registration is burned or undecided. A literal: with a bound value the index below may be unused."""
+"""The condition that a registration is burned or undecided after an event. A literal: with a bound value the index
+below may be unused."""
 partial_index("events_not_live", IS_NOT_LIVE, events.c.chain, events.c.place)
 
 cards = original_table("cards", *keys(sha256=LargeBinary), *required(body=LargeBinary))
@@ -294,7 +295,7 @@ witness_paths = rebuilt_table(
         ["chain", "height", "txid"], ["proofs.chain", "proofs.height", "proofs.txid"], ondelete="CASCADE"
     ),
 )
-"""Merkle paths (BRC-74) of the wtxids of proved transactions, up to what the block's coinbase commits to."""
+"""Merkle paths (BRC-74) of the wtxids of proved transactions, up to the root that the block's coinbase commits to."""
 
 headers = rebuilt_table("headers", *keys(chain=_TEXT, first=Integer), *required(raw=LargeBinary))
 """Headers of 80 bytes of the best chain of each source, joined, from height `first` on."""
@@ -372,8 +373,8 @@ sightings = original_table(
     Index("sightings_by_digest", "locator", "digest"),
 )
 """When each valid pointer was first seen, in milliseconds since 1970: written with its event, and never rolled back.
-`locator` is what is fetched for it: its id (law 10), or its URI's where the id is not an address; `digest` the SHA-256
-that it names, empty for none. A place that later holds another pointer, as an account may, gets a new time."""
+`locator` is the one that is fetched for it: its id (law 10), or its URI's where the id is not an address; `digest` the
+SHA-256 that it names, empty for none. A place that later holds another pointer, as an account may, gets a new time."""
 
 fetches = original_table(
     "fetches",
@@ -408,7 +409,7 @@ badges = rebuilt_table(
     *required(host=_TEXT, card=LargeBinary, by=String, verified_at=BigInteger),
     Index("badges_by_host", "host", "card"),
 )
-"""Domain badges of inscribed agents (law 11): what the host of the card with this SHA-256 answered. `by` is name, dns,
+"""Domain badges of inscribed agents (law 11): the answer of the host of the card with this SHA-256. `by` is name, dns,
 hash or "" for no badge, `verified_at` when it was confirmed last (milliseconds since 1970; 0 for never)."""
 
 card_signatures = rebuilt_table(
@@ -461,10 +462,10 @@ quotes = original_table(
     *keys(feed=_TEXT, since=BigInteger),
     *required(quoted_at=BigInteger, until=BigInteger, rank=Integer, base=_TEXT, source=Text, rates=Text),
 )
-"""Exchange rates that were accepted: what a feed quoted, unchanged from `since` until `quoted_at`, and used until
-`until` at most (seconds since 1970). `rates` is JSON: units of each currency for one `base`, as decimal strings.
-`rank` is the feed's position in the operator's order, 0 for the preferred one; `source` what may be shown of its
-URL."""
+"""Exchange rates that were accepted: the quotes of a feed, unchanged from `since` until `quoted_at`, and used until
+`until` at most (seconds since 1970). `rates` is JSON: units of each currency for one `base`, as decimal strings. `rank`
+is the feed's position in the operator's order, 0 for the preferred one; `source` the part of its URL that may be
+shown."""
 
 rate_feeds = original_table(
     "rate_feeds", *keys(feed=_TEXT), *required(answered_at=BigInteger, voting=Text, refused=Text)

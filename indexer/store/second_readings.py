@@ -1,5 +1,5 @@
-"""Which blocks of a chain of logs were read twice: up to a height in `meta`; and above it, what the first reading of
-each stored block had, to be compared with the second."""
+"""Which blocks of a chain of logs were read twice: up to a height in `meta`; and above it, the logs of the first
+reading of each stored block, to be compared with the second."""
 
 from __future__ import annotations
 

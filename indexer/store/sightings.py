@@ -18,7 +18,8 @@ from indexer.store.schema import events, locators, sightings
 
 OutboxRow = dict[str, Any]
 SightingKey = tuple[bytes, int]
-"""Where a pointer is: the txid (internal byte order) and the index of the output, or what a chain has instead."""
+"""The position of a pointer: the txid (internal byte order) and the index of the output, or their equivalent on other
+chains."""
 
 
 def record(connection: Connection, chain: str, block_facts: Iterable[BlockFacts], now_ms: int) -> list[OutboxRow]:

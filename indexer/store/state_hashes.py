@@ -121,8 +121,8 @@ def _pointers(row: Row) -> PointersHash:
 
 
 def update(writer: Writer, chain: str) -> None:
-    """Compute and store the state hash after the newest stored block of a chain, of one that is read twice after the
-    newest up to which it was, unless it is stored already or an update is undecided."""
+    """Compute and store the state hash after the newest block of a chain, unless it is stored already or an update is
+    undecided. For a chain that is read twice, it is the newest block up to which all were."""
     with writer.transaction() as connection:
         _update(connection, chain)
 

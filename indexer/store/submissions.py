@@ -181,7 +181,7 @@ class Submissions(Queries):
                 connection.execute(update(table).where(*of_batch).values(**values))
 
     def drop(self, chain: str, txids: Iterable[bytes]) -> int:
-        """Delete these transactions and all submitted ones that descend from them; how many there were."""
+        """Delete these transactions and all submitted ones that descend from them; returns their number."""
         with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
             return _drop(connection, chain, txids)
 
@@ -248,8 +248,8 @@ def _check_share(connection: Connection, chain: str, share: Share, new: Sequence
 def _make_room(
     connection: Connection, owner: bytes, new: Sequence[Submission], but: Collection[tuple[str, bytes]]
 ) -> None:
-    """Delete the oldest submitted transaction, but none of `but`, of the owner with the most, and what descends from
-    it, until new ones of an owner fit. Raises FullError where the new ones are more than any other owner has."""
+    """Delete the oldest submitted transaction, but none of `but`, of the owner with the most, and its descendants,
+    until new ones of an owner fit. Raises FullError where the new ones are more than any other owner has."""
     size = func.length(submissions.c.raw) + func.coalesce(func.length(submissions.c.beef), 0)
     count, total = connection.execute(select(func.count(), func.sum(size)).select_from(submissions)).one()
     excess = count + len(new) - MAX_SUBMISSIONS
@@ -305,7 +305,7 @@ def _insert(
 
 
 def _drop(connection: Connection, chain: str, txids: Iterable[bytes]) -> int:
-    """Delete these transactions and all submitted ones that descend from them; how many there were."""
+    """Delete these transactions and all submitted ones that descend from them; returns their number."""
     dropped, waiting = set[bytes](), list(txids)
     while waiting:
         dropped.update(waiting)
@@ -318,7 +318,7 @@ def _drop(connection: Connection, chain: str, txids: Iterable[bytes]) -> int:
 
 
 def _check_unspent(connection: Connection, chain: str, new: Iterable[Submission]) -> None:
-    """Raise DoubleSpendError where a submitted or unconfirmed transaction spends what a new one spends."""
+    """Raise DoubleSpendError where a submitted or unconfirmed transaction spends an outpoint that a new one spends."""
     spends = {outpoint: submission.txid for submission in new for outpoint in submission.spends}
     for table in (submission_inputs, pending):
         spenders = select(table.c.spent_txid, table.c.spent_vout, table.c.txid).where(table.c.chain == chain)

@@ -43,8 +43,8 @@ def update_candidates(
 
 
 def record_host(writer: Writer, verdict: HostVerdict, now_ms: int) -> int:
-    """Store what a host answered about the registrations that name it; return how many of them may have changed
-    for it."""
+    """Store the answer of a host about the registrations that name it; return how many of them may have changed for
+    it."""
     with writer.transaction() as connection:
         if not verdict.failed & {"name", "hash"}:
             motebit_hosts.enlist(connection, verdict.host, now_ms)

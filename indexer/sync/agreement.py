@@ -1,4 +1,4 @@
-"""How much of the stored chain its source still has, and when a contradiction is believed (law 26)."""
+"""How much of the stored chain its source still has, and when a contradiction is accepted (law 26)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from indexer.model import BlockRef
 from indexer.store import Store
 
 PATIENCE_SECONDS = 600.0
-"""How long a source must repeat a contradiction of final blocks without events, or one that only a later tip below the
-stored one makes, before it is believed."""
+"""Seconds for which a source must repeat a contradiction before it is accepted: of final blocks without events, or by a
+tip below the stored one from a later source."""
 
 RETURN_SECONDS = 300.0
 """How long it must repeat a contradiction of final blocks, with events or without, that only a source configured after
@@ -89,7 +89,7 @@ class Agreement:
         return await asyncio.to_thread(self._store.blocks.below, self._chain.name, height)
 
     async def _weigh(self, newest: BlockRef, above: int, *, needs_patience: bool) -> None:
-        """Return when the contradiction of the stored blocks above the height `above` is believed."""
+        """Return when the contradiction of the stored blocks above the height `above` is accepted."""
         name, finality = self._chain.name, self._chain.finality
         depth = await asyncio.to_thread(self._depth, newest, above)
         if not (depth.is_final or needs_patience):

@@ -127,7 +127,7 @@ class Catchup:
 
     @contextmanager
     def _failing(self, height: int) -> Iterator[None]:
-        """Raise FailedBlockError for what the work on a block raises, unless its source, the database, the disk or the
+        """Raise FailedBlockError for an error in the work on a block, unless its source, the database, the disk or the
         memory failed."""
         try:
             yield

@@ -17,8 +17,9 @@ MAX_COINS = 2_000
 
 
 class CoinChecks:
-    """Queries a source, at each new tip, for the coins of those submitted transactions that it has not seen. `unproved`
-    are those that it never had in its mempool or a block, though their coins may be unspent: they cost nothing."""
+    """Queries a source, at each new tip, for the coins of the submitted transactions that it has not seen. `unproved`
+    are the transactions that it never had in its mempool or a block, though their coins may be unspent: they cost
+    nothing."""
 
     def __init__(self, chain: Chain, submissions: Submissions) -> None:
         self._chain, self._submissions = chain, submissions
@@ -45,7 +46,7 @@ class CoinChecks:
         return against
 
     async def _ask(self, spends: Mapping[Outpoint, bytes], seen: frozenset[bytes], newest: BlockRef) -> bool:
-        """Request coins that are not known at this tip; whether the source answers that, at this tip."""
+        """Request the coins that are not known at this tip; returns whether the source answered, at this tip."""
         unknown = (coin for coin, txid in spends.items() if coin not in self._coins and txid not in seen)
         batch = list(islice(unknown, MAX_COINS))
         unspent = await self._chain.unspent(batch)

@@ -57,7 +57,7 @@ each is a transaction."""
 class Follower:
     """Keeps the store in sync with one chain. `changed` is called, in the event loop, after each write; `left_out`
     remembers which unconfirmed transactions failed. While `again` is set, opening deletes the stored blocks of the
-    chain. `configured` are the names of all chains that are followed, of which the first holds a network that several
+    chain. `configured` are the names of all chains that are followed, the first of which holds a network that several
     have. `attempted` is set after the first attempt to open."""
 
     def __init__(
@@ -179,8 +179,8 @@ class Follower:
             )  # fmt: skip
 
     def _mark_unproved_headers(self) -> None:
-        """Mark a chain with merge-mined headers that may lack their proof of work. Raises SourceError for one that
-        is marked and now configured with the check: headers without a proof are stored among the others."""
+        """Mark a chain with merge-mined headers that may lack their proof of work. Raises SourceError for a marked
+        chain that is now configured with the check: headers without a proof are stored among the others."""
         name = self._chain.name
         if self._chain.headers_unproved:
             chain_marks.mark_unproved(self._writer, name)
@@ -208,7 +208,7 @@ class Follower:
 
     async def _has_done(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Whether work with the source succeeds. A failure that its next answer may end is noted, and waited for (law
-        26), as is any exception of the program. Raises SourceError for what no answer changes, and errors of
+        26), as is any exception of the program. Raises SourceError for a fault that no answer changes, and errors of
         database, disk and memory."""
         try:
             await work()
@@ -400,7 +400,7 @@ class Follower:
         self.progress.hash = ref.hash if ref else b""
 
     async def _reread_filtered(self, newest: BlockRef | None) -> BlockRef | None:
-        """For a source of partial blocks: delete from the lowest block with new transactions on, to read it again.
+        """Delete from the lowest block with new transactions on, to read it again: for a source of partial blocks.
 
         `newest` is the newest stored block; the result is the newest one after that.
         """

@@ -334,7 +334,7 @@ class Mempool:
         return holdable(transaction, self._chain.rules)
 
     def _add_to_cache(self, transaction: Transaction) -> bool:
-        """Cache a transaction; whether it was new and there was room."""
+        """Cache a transaction; returns whether it was new and there was room."""
         if transaction.txid in self._cache or self._left_out.is_waiting(self._work, transaction.hex_id):
             return False
         if self._cache.bytes + memory_of(transaction) > CACHED_BYTES:

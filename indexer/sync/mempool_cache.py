@@ -23,8 +23,7 @@ def memory_of(transaction: Transaction) -> int:
 
 
 class MempoolCache:
-    """Transactions by txid, with `bytes` of memory in all. `stale` are the txids of those with missing or outdated
-    events."""
+    """Transactions by txid, with `bytes` of memory in all. `stale` are the txids with missing or outdated events."""
 
     def __init__(self) -> None:
         self.bytes = 0

@@ -1,4 +1,4 @@
-"""For sources that deliver only matching transactions: checks whether the outpoints of live registrations were spent,
+"""Checks whether the outpoints of live registrations were spent, at sources that deliver only matching transactions:
 the newest first, each at intervals, within a budget of requests."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RequestBudget:
         self.left, self._refilled_at = float(per_minute), clock()
 
     def take(self, leaving: int = 0) -> bool:
-        """Take one request, if `leaving` others remain after it; whether it was taken."""
+        """Take one request, if `leaving` others remain after it; returns whether it was taken."""
         now = self._clock()
         self.left = min(self._most, self.left + (now - self._refilled_at) * self._most / 60)
         self._refilled_at = now

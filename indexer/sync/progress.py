@@ -82,7 +82,7 @@ class SyncProgress:
 
     @property
     def lag(self) -> int | None:
-        """The blocks that the source has and the store has not; None while the source's height is not known."""
+        """The blocks that the source has and the store lacks; None while the source's height is not known."""
         if self.tip is None:
             return None
         return max(0, self.tip - (-1 if self.height is None else self.height))
@@ -98,7 +98,7 @@ class SyncProgress:
         return FollowerReport(chain=self.name, seen_at=now, **members)
 
     def take(self, report: FollowerReport) -> None:
-        """Become what a follower in another process reported."""
+        """Take over the report of a follower in another process."""
         for name in _REPORTED:
             setattr(self, name, getattr(report, name))
         self.seen_at = report.seen_at

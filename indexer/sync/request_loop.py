@@ -139,7 +139,7 @@ def _is(txid: bytes, raw: bytes, chain: Chain) -> bool:
 
 
 def _after(request: TransactionRequest, reached: Sequence[str], finder: str | None, now: int) -> TransactionRequest:
-    """A request after a lookup at the sources `reached`, of which `finder` has the transaction."""
+    """A request after a lookup at the sources `reached`, where `finder` has the transaction."""
     if not reached:
         return _unreached(request, now)
     over = now >= request.requested_at + TRIED_FOR

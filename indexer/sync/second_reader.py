@@ -36,8 +36,8 @@ class ReadingDifference(Enum):
 
 
 def compare(first: FirstReading | None, second: tuple[bytes, BlockLogs] | None) -> ReadingDifference:
-    """Whether the second reading of a block has the same logs as the first, more, or others. Of a block that an earlier
-    version stored it is not known which it read."""
+    """Whether the second reading of a block has the same logs as the first, more, or others. For a block that an
+    earlier version stored, the first logs are not known."""
     if second is None:
         is_empty = first is None or first.logs is None or not first.logs.total
         return ReadingDifference.SAME if is_empty else ReadingDifference.OTHER

@@ -16,8 +16,8 @@ state of a follower has changed, which is reported at once."""
 
 
 class SignOfLife:
-    """Reports what these followers note in their progress. In a thread of its own, as all others may wait for sources
-    or for the database."""
+    """Reports the progress of these followers, in a thread of its own, as all others may wait for sources or for the
+    database."""
 
     def __init__(
         self, writer: Writer, followed: Sequence[SyncProgress], clock: Callable[[], float] = time.time

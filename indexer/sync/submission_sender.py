@@ -51,7 +51,7 @@ class SubmissionSender:
             await asyncio.to_thread(self._submissions.mark_sent, self._chain.name, sent)
 
     async def _is_sent(self, txid: bytes, raw: bytes, sent: list[bytes]) -> bool:
-        """Send a transaction, and add it to those sent; whether the source took it."""
+        """Send a transaction, and add it to those sent; returns whether the source took it."""
         try:
             await self._chain.send(raw)
         except RefusedTransactionError as error:

@@ -156,7 +156,8 @@ class EvmChain(Chain):
         return self.allowed_networks.check(self.name, self.endpoint.shown, await self.endpoint.number())
 
     async def _check_network(self) -> EvmNetwork:
-        """The endpoint's network. Raises OtherNetworkError for another one than is configured, or was before."""
+        """The endpoint's network. Raises OtherNetworkError for another network than the configured one, or the one
+        before."""
         network = await self._network_now()
         if self.caip2 not in ("", network.caip2):
             raise OtherNetworkError(

@@ -149,7 +149,7 @@ class RangeWidth:
             self.width = min(self.width * 2, self._ceiling)
 
     def record_failure(self, blocks: int) -> bool:
-        """A request for `blocks` blocks failed; whether fewer can be requested."""
+        """Record that a request for `blocks` blocks failed; returns whether fewer can be requested."""
         self._successes = 0
         self.width = self._ceiling = max(1, blocks // 2)
         return blocks > 1

@@ -214,8 +214,8 @@ class FailoverChain(Chain):
         return results[0] if results else None
 
     async def logs_again(self, first: int, last: int, attempt: int) -> LogsAgain | None:
-        """From the sources that are not read, and then the one that is: with each attempt the next. Raises
-        SourceError."""
+        """The logs that a source other than the current one reads again, with each attempt the next source, the current
+        one last. Raises SourceError."""
         answering = [source for source in self.group.by_preference() if source.state is SourceState.READY]
         if not answering:
             raise self.group.failure()
@@ -226,7 +226,7 @@ class FailoverChain(Chain):
         return results[0]
 
     def add_logs(self, again: LogsAgain) -> None:
-        """In all sources: any of them may be read next."""
+        """Add the logs to all sources: any of them may be read next."""
         for source in self.group.sources:
             source.chain.add_logs(again)
 

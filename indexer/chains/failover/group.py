@@ -59,8 +59,8 @@ def partial_source_error(name: str, shown: str) -> SourceError:
 
 
 class SourceGroup:
-    """`sources` are pairs of what a source is called, and its chain. `current` is the source that is read, None
-    before one is open; `changed` is set when another source has a new tip or a new state."""
+    """`sources` are pairs of a source's name and its chain. `current` is the source that is read, None before one is
+    open; `changed` is set when another source has a new tip or a new state."""
 
     def __init__(self, name: str, sources: Iterable[tuple[str, Chain]], pace: Pace, clock: Callable[[], float]) -> None:
         self.name, self.pace, self.clock = name, pace, clock
@@ -102,8 +102,8 @@ class SourceGroup:
         )
 
     def lag(self, source: Source) -> str:
-        """How far a source has been behind the current one for longer than `tolerance`, empty when it has not, or is on
-        another branch."""
+        """The lag of a source behind the current one that has lasted longer than `tolerance`, in words; empty for a
+        source without one, or on another branch."""
         current, since = self.current, source.behind_since
         if current is None or current.tip is None or source.tip is None or source.forked_since is not None:
             return ""

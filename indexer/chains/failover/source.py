@@ -102,7 +102,8 @@ class Source:
         self.ahead_since = self.forked_since = self.behind_since = None
 
     def row(self, *, is_current: bool) -> dict[str, Any]:
-        """Its row in the status: `state` is `current` for the one that is read; the hash is in display order."""
+        """The row of the source in the status: `state` is `current` for the one that is read; the hash is in display
+        order."""
         row: dict[str, Any] = {
             "source": self.shown,
             "state": "current" if is_current and self.state is SourceState.READY else self.state.value,

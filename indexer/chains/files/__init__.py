@@ -81,7 +81,7 @@ class FilesChain(Chain):
         log.info("%s: %d blocks of %s in %s", self.name, len(self._opened.tree), network, self.folder)
 
     async def refresh(self) -> None:
-        """Read what the node has appended. Raises SourceError."""
+        """Read the bytes that the node has appended. Raises SourceError."""
         await self.run_in_thread(self.block_folder.refresh)
 
     async def tip(self) -> BlockRef | None:

@@ -40,7 +40,8 @@ MAX_PARENTS = 256
 
 
 class JungleBusChain(Chain):
-    """A chain read through a stream of JungleBus: partial blocks of proven transactions, of which some may be missing.
+    """A chain read through a stream of JungleBus: partial blocks of proven transactions; some transactions may be
+    missing.
 
     A transaction counts when its bytes hash to its txid and its merkle path ends at one of our headers. One without a
     valid proof is left out and retried; when it is proved later, its block is read again with it.

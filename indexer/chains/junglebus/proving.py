@@ -173,7 +173,8 @@ class ExtraTransactions:
         return self._heights.get(proven.txid) == proven.height
 
     def load(self) -> list[bytes]:
-        """Load the stored transactions and verify them again; the txids of those that are deleted as invalid."""
+        """Load the stored transactions and verify them again; returns the txids of the invalid ones, which are
+        deleted."""
         invalid = []
         for _, raw, path in list(self._store.load_extra_transactions(self._name)) if self._store else ():
             txid = sha256d(raw)

@@ -54,7 +54,7 @@ class RetryQueue:
         return f"{waiting} for a proof: {named}{', …' if count > NAMED else ''}"
 
     def load(self) -> None:
-        """Schedule what an earlier run of the program stored."""
+        """Schedule the transactions that an earlier run of the program stored."""
         self._stored = set(self._store.load_unproved(self._name)) if self._store else set()
         for txid in self._stored:
             self.add(txid)

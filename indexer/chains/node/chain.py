@@ -50,14 +50,15 @@ MAX_ANNOUNCED = 100_000
 
 
 class _RefusedBlock(NamedTuple):
-    """Until when a block is left out (monotonic seconds), and why."""
+    """The time until which a block is left out (monotonic seconds), and the reason."""
 
     until: float
     reason: str
 
 
 class NodeChain(Chain):
-    """A chain as one node has it: its best branch by our own headers, its blocks, its mempool and what it publishes."""
+    """A chain as one node has it: its best branch by our own headers, its blocks, its mempool and the messages that it
+    publishes."""
 
     warning = ""
     headers_unproved = False

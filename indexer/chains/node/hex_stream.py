@@ -69,7 +69,7 @@ _PIECES = 512
 
 
 class Spool:
-    """Bytes that arrive piece by piece, in memory or in a file without a name, of which nothing remains."""
+    """Bytes that arrive piece by piece, in memory or in a file without a name, which leaves nothing behind."""
 
     def __init__(self, in_memory: int = IN_MEMORY) -> None:
         self._in_memory = in_memory

@@ -81,13 +81,13 @@ class PaymentNode:
         return (await self._within(coin_parameters.node_info(self._client))).height + 1
 
     async def outputs(self, outpoints: Sequence[Outpoint]) -> list[TxOutput | None]:
-        """By `gettxout`, with the mempool."""
+        """The outputs by `gettxout`, with the mempool."""
         calls = [("gettxout", (outpoint.txid[::-1].hex(), outpoint.vout, True)) for outpoint in outpoints]
         return [_output(answer) for answer in await self._within(self._client.batch(calls))]
 
     async def confirmations(self, tx: Transaction) -> int | None:
-        """By the mempool or transaction index, else by the unspent outputs: a node without the index does not find a
-        mined transaction with all outputs spent."""
+        """The confirmations by the mempool or transaction index, else by the unspent outputs: a node without the index
+        does not find a mined transaction with all outputs spent."""
         calls: list[tuple[str, tuple[Any, ...]]] = [("getrawtransaction", (tx.hex_id, 1))]
         calls += [("gettxout", (tx.hex_id, vout, True)) for vout in range(len(tx.outputs))]
         answers = await self._within(self._client.batch(calls))
@@ -101,7 +101,7 @@ class PaymentNode:
         return None
 
     async def send(self, raw: bytes) -> bool:
-        """By `sendrawtransaction`."""
+        """Send a transaction by `sendrawtransaction`."""
         return await self._within(self._client.send_transaction(raw))
 
     async def _within(self, answer: Awaitable[_T]) -> _T:
@@ -114,8 +114,8 @@ class PaymentNode:
 
 
 def nodes_of(sources: Mapping[str, Sequence[str]]) -> dict[str, PaymentNode]:
-    """The nodes among configured sources (URLs by the name of a chain) by ticker; of several the first. Raises
-    SourceError for a wrong URL."""
+    """The nodes among configured sources (URLs by the name of a chain) by ticker; the first of several with one ticker.
+    Raises SourceError for a wrong URL."""
     nodes: dict[str, PaymentNode] = {}
     for name, urls in sources.items():
         for url in urls:

@@ -31,7 +31,7 @@ def create(name: str, url: str, store: ChainStore | None = None) -> SolanaChain:
 
 
 def join(name: str, urls: Sequence[str], store: ChainStore | None = None) -> SolanaChain:
-    """The chain of several endpoints, of which the first that answers is used. Raises SourceError."""
+    """The chain of several endpoints; the first endpoint that answers is used. Raises SourceError."""
     sources = [_read(name, url) for url in urls]
     options_read = sources[0][1]
     if any(other.get(word) != options_read.get(word) for word in _OURS for _, other in sources):

@@ -24,12 +24,13 @@ POLL_SECONDS = 30.0
 """Seconds between two snapshots by default: a slot is final after about 13 seconds."""
 
 SLOT_SECONDS, SLOT_ROOM = 0.1, 60.0
-"""On public clusters a slot takes some 400 ms: a slot is believed that slots of SLOT_SECONDS could have reached since
-the newest one, and SLOT_ROOM (seconds) more."""
+"""The seconds of a slot, and the tolerance in seconds, by which a new slot is judged: it is accepted where slots of
+SLOT_SECONDS could have reached it since the newest one, or SLOT_ROOM later. On public clusters a slot takes some 400
+ms."""
 
 PATIENCE_SECONDS = 600.0
-"""After so long without an answer at the newest slot or above, answers from the newest stored slot on count again: no
-account changed between the two."""
+"""The seconds without an answer at the newest slot or above, after which answers from the newest stored slot on count
+again: no account changed between the two."""
 
 GENESIS = {
     "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d": "mainnet",

@@ -163,7 +163,7 @@ class SolanaEndpoint:
         )
 
     def incomplete(self, account: bytes) -> SourceUnavailableError:
-        """The error for an account that exists and is missing among those of the program."""
+        """The error for an existing account that is missing in the list of the program's accounts."""
         return self._invalid(
             f"it leaves out the account {base58.encode(account)}, which it returns when requested alone"
         )
