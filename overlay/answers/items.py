@@ -43,8 +43,8 @@ class _Rated(TypedDict):
 
 
 class ItemRating(_Rated, total=False):
-    """Counts of the work that receipts prove; `rung` is the highest of those that count. An overlay of version 0.2.0
-    answers without `paidTasks`, `customers`, `failed` and `stars`."""
+    """Counts of the work that receipts prove; `rung` is the highest rung of a counted receipt. An overlay of version
+    0.2.0 answers without `paidTasks`, `customers`, `failed` and `stars`."""
 
     paidTasks: Annotated[Count, Meta(description="Tasks that count and were paid for in full, failed ones among them.")]
     customers: Annotated[Count, Meta(description="The distinct parties that paid for these.")]
@@ -360,8 +360,8 @@ class StoredItem(ListingHead, kw_only=True, omit_defaults=True):
 
 
 class Item(StoredItem, kw_only=True, omit_defaults=True):
-    """A listing with its card, and what an answer adds: its duplicates, its latest change, and what depends on the
-    query."""
+    """A listing with its card, and the members that an answer adds: its duplicates, its latest change, and those that
+    depend on the query."""
 
     changed_height: Annotated[
         Count | None,

@@ -31,8 +31,8 @@ class StateDigest(_Hashed, total=False):
 
 class RebuildProgress(TypedDict):
     """The progress of a rebuild of the index: registrations written, and about how many there are. The earlier index
-    answers until it is complete, unless its items have other members than those of this release: then searches are
-    answered with 503."""
+    answers until it is complete, unless its items have other members than this release: then searches are answered with
+    503."""
 
     done: Count
     of: Count

@@ -40,8 +40,8 @@ STREAMS = 0
 
 def feed(store: ListingRepository, since: int, limit: int, epoch: str | None) -> dict[str, Any]:
     """At most `limit` changes after `since`, as the schema `Changes`. A `since` of another database, or of a later
-    state of one that was put back, gets a single `reset`: the reader discards everything and reads from 0. A replica
-    that lags gets none."""
+    state before a backup was restored, gets a single `reset`: the reader discards everything and reads from 0. A
+    replica that lags gets none."""
     page = store.changes(since, limit, epoch)
     if page.may_be_behind and not page.continues:
         page = store.surely_changes(since, limit, epoch)

@@ -25,7 +25,7 @@ def accepts_gzip(request: web.Request) -> bool:
 
 
 async def compressed(body: bytes | memoryview) -> bytes:
-    """A gzip stream (RFC 1952) of a body; of a long one, made in a thread."""
+    """A gzip stream (RFC 1952) of a body; for a long body it is made in a thread."""
     return gzip(body) if len(body) < COMPRESS_IN_THREAD else await to_thread(gzip, body)
 
 

@@ -59,7 +59,7 @@ _TABLE = SETS * WAYS
 
 
 class SharedBuckets:
-    """For each kind of limit and client the time, in seconds of the monotonic clock, at which its bucket is full again,
+    """The time at which the bucket of each kind of limit and client is full again, in seconds of the monotonic clock,
     in a hash table of sets of WAYS slots. To be made before processes are forked."""
 
     def __init__(self, kinds: int = KINDS) -> None:

@@ -21,9 +21,9 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 class PagePosition(NamedTuple):
     """The end of a page: the last hit's sort key under `sort` (as in the URL), the index generation it was read from,
-    how many listings precede the next page, which exchange rates made the order (`exchange_rates.table_version`;
-    empty where none did), what was shown so far (`query.shown_mark`), where the order can change with the index, and
-    the mark of the question that it belongs to (`query.question_mark`)."""
+    how many listings precede the next page, which exchange rates made the order (`exchange_rates.table_version`; empty
+    where none did), the listings shown so far (`query.shown_mark`), where the order can change with the index, and the
+    mark of the question that it belongs to (`query.question_mark`)."""
 
     sort: str
     key: tuple[Any, ...]

@@ -60,9 +60,8 @@ class BoundedExecutor:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, client: str, seconds: float, work: Callable[..., _T], *args: Any) -> _T:
-        """The result of `work(*args)` in a thread with this context. Raises what it raises, and ProblemError: 429
-        where this client has too many calls, 503 where all clients together have, or after `seconds`, waiting
-        included."""
+        """The result of `work(*args)` in a thread with this context. Raises its errors, and ProblemError: 429 where
+        this client has too many calls, 503 where all clients together have, or after `seconds`, waiting included."""
         try:
             async with asyncio.timeout(seconds):
                 with self._counted(client):
@@ -111,7 +110,8 @@ class BoundedExecutor:
 
 
 PUBLISHING = web.AppKey("PUBLISHING", BoundedExecutor)
-"""Diagnoses of raw bytes, and checks: what a client hands in is parsed, up to 0.3 s of one core (a card of 1 MiB)."""
+"""Diagnoses of raw bytes, and checks: the bytes that a client sends are parsed, up to 0.3 s of one core (a card of 1
+MiB)."""
 
 LOOKUPS = web.AppKey("LOOKUPS", BoundedExecutor)
 """Diagnoses by txid: most of their time, up to 3 s, they wait for sources."""

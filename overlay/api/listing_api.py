@@ -27,8 +27,8 @@ _CARD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 async def listing(request: web.Request) -> web.Response:
     """One item, with all offers and warnings, or the ids of its servers. The txid and the current outpoint of a
-    listing, and its domain in another spelling, redirect to it (303), those of several listings answer with their
-    `ids`."""
+    listing, and its domain in another spelling, redirect to it (303); where they are of several listings, the answer
+    has their `ids`."""
     try:
         return conditional(encode(await get(request, request.match_info["id"])))
     except ListedUnderError as elsewhere:

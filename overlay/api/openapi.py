@@ -111,7 +111,7 @@ _LIMIT_HEADERS = {
 
 
 def document(routes: Iterable[Route], version: str, systems: Iterable[SystemApi] = ()) -> dict[str, Any]:
-    """OpenAPI 3.1 of these routes and of those of systems, for program version `version`."""
+    """OpenAPI 3.1 of these routes and of the routes of systems, for program version `version`."""
     systems, paths = tuple(systems), dict[str, dict[str, Any]]()
     describe = [system.describe for system in systems if system.describe is not None]
     for route in (*routes, *chain.from_iterable(system.routes for system in systems)):

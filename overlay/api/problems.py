@@ -30,8 +30,8 @@ class Fault(NamedTuple):
 
 
 class ProblemError(Exception):
-    """A request that cannot be answered. `status` is 400 to 599, `detail` a sentence for people, and `members` what
-    else its JSON says."""
+    """A request that cannot be answered. `status` is 400 to 599, `detail` a sentence for people, and `members` further
+    members of its JSON."""
 
     def __init__(
         self,

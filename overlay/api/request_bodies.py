@@ -171,7 +171,7 @@ BODIES: dict[str, type[Body]] = {
 
 
 def body_schemas(bodies: Mapping[str, type[Body]]) -> dict[str, Any]:
-    """The JSON Schemas of bodies by their names, and those of what they contain by the names of their classes."""
+    """The JSON Schemas of bodies by their names, and of the objects inside by the names of their classes."""
     schemas: dict[str, Any] = {}
     for name, model in bodies.items():
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")

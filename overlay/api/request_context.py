@@ -35,8 +35,8 @@ BeyondLimit = Callable[
 
 class RouteInfo(NamedTuple):
     """A route's number in the counters, its rate limit, whether its responses are counted (not those of streams), the
-    error shape of its protocol, where it has its own, what a capability token must grant, and where a request names its
-    listing (`overlay.api.routes`)."""
+    error shape of its protocol, where it has its own, the actions that a capability token must grant, and where a
+    request names its listing (`overlay.api.routes`)."""
 
     number: int
     limit: RateLimit | None

@@ -37,7 +37,7 @@ class RequestCost:
             self._limit.charge(self._client, more / self._limit.included_seconds)
 
     def headers(self, taken: Mapping[str, str]) -> Mapping[str, str]:
-        """The headers of the limit: those of when the request was counted, unless it was charged for more."""
+        """The headers of the limit: as they were when the request was counted, unless it was charged for more."""
         return self._limit.headers(self._client) if self.seconds > self._limit.included_seconds else taken
 
 

@@ -5,4 +5,4 @@ from __future__ import annotations
 from contextvars import ContextVar
 
 REQUEST_ID: ContextVar[str] = ContextVar("request", default="")
-"""In whichever thread works for the request; empty elsewhere."""
+"""The id of the request, in whichever thread works for it; empty elsewhere."""

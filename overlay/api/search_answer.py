@@ -207,8 +207,8 @@ def is_quick(search_request: SearchRequest) -> bool:
 
 
 def has_no_index(hits: Hits, position: IndexPosition | None, unread: Callable[[], int]) -> bool:
-    """Whether nothing is found because an index at this position has read nothing of what is stored, of which it has
-    `unread` changes: it is being built, or its disk was full from the start."""
+    """Whether nothing is found because an index at this position has read none of the stored changes (`unread` is their
+    number): it is being built, or its disk was full from the start."""
     return not hits.total and (position is None or (not position.seq and unread() > 0))
 
 
@@ -245,8 +245,8 @@ def highlighted(item: Mapping[str, Any], plan: QueryPlan) -> list[dict[str, Any]
 
 
 def alternatives(engine: SearchIndex, search_request: SearchRequest) -> dict[str, Any]:
-    """For a search without results: `emptiedBy`, the filters without which there are results, and `didYouMean`,
-    other texts with results; each only where there are any."""
+    """The alternatives to a search without results: `emptiedBy`, the filters without which there are results, and
+    `didYouMean`, other texts with results; each only where there are any."""
     query, words = engine.resolved(search_request.query), query_syntax.read(search_request.text)
 
     def count(other: Query) -> tuple[int, int]:

@@ -183,8 +183,8 @@ def from_pairs(
 
 
 def check_cursor(search_request: SearchRequest) -> None:
-    """Raises BadRequestError for a page after one of another question: its words, its filters, those of a protocol
-    included, or its order differ."""
+    """Raise BadRequestError where a page follows a page of another question: with other words, other filters, also of a
+    protocol, or another order."""
     is_next = search_request.query.after is not None
     if is_next and search_request.continued != question_mark(search_request.query):
         detail = (
@@ -202,7 +202,7 @@ def _check_sort(sort: str, systems: Collection[str], faults: list[Fault]) -> Non
 
 
 def _table(exchange: ExchangeRates, price_currency: str, after: cursors.PagePosition | None) -> RateTable | None:
-    """The newest exchange rates; for a later page of an order by price those of its first page. Raises
+    """The newest exchange rates; for a later page of an order by price, the rates of its first page. Raises
     BadRequestError where these are not stored any more."""
     newest = exchange.quoting(price_currency)
     if after is None or after.sort.removeprefix("-") not in PRICE_SORTS:

@@ -21,7 +21,8 @@ class Reservations(Protocol):
     StoreError."""
 
     def hold(self, chain: str, tx: Transaction) -> bool:
-        """Hold what a transaction spends; False where another one holds it, or where it has paid for a task."""
+        """Hold the coins that a transaction spends; False where another one holds them, or where it has paid for a
+        task."""
         ...
 
     def release(self, chain: str, txid: bytes) -> None:

@@ -24,8 +24,8 @@ async def healthz(request: web.Request) -> web.Response:
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """Whether this server answers searches, how many changes its index is behind, and what is degraded; else 503 with
-    what is missing, also where it is behind for more than ten minutes."""
+    """Whether this server answers searches, how many changes its index is behind, and the degraded parts; else 503 with
+    the missing part, also where the index is behind for more than ten minutes."""
     missing = "the server is shutting down" if request.app[CONTEXT].draining else None
     process = request.app[PROCESS]
     missing = missing or await to_thread(process.ready)

@@ -96,7 +96,7 @@ def host_checks(system: System, fetcher: HttpFetcher, txt: TxtRecords, store: St
 
 def chosen(settings: Settings) -> tuple[System, ...]:
     """The systems that these settings serve: their services and jobs run, and they add to listings. Raises
-    SettingsError for one that is not installed, and for a setting of a system that is not among them."""
+    SettingsError for a system that is not installed, and for a setting of a system that is not served."""
     results = _named(settings.systems)
     for setting, name in SETTINGS.items():
         if getattr(settings, setting) and name not in {result.name for result in results}:

@@ -77,8 +77,9 @@ MOST_NEAR = 3
 
 
 def near(query: Query, emptied: Emptied, find: Callable[[Query], Hits]) -> dict[str, list[tuple[str, int]]]:
-    """For the skills, tags, currencies and intervals that exclude all results: values near in spelling, the nearest
-    first, then the most frequent currencies and intervals; with the number of results if one is chosen instead."""
+    """Other values for the skills, tags, currencies and intervals that exclude all results: those near in spelling, the
+    nearest first, then the most frequent currencies and intervals; with the number of results if one is chosen
+    instead."""
     wide = _without(_counting(query), emptied.parameters)
     nearest = {}
     for name in filter(SPELT.__contains__, emptied.parameters):
@@ -122,7 +123,7 @@ class Proposal(NamedTuple):
 
 def proposals(query: Query, words: ParsedText, respellings: list[str], count: Count) -> list[Proposal]:
     """Alternative texts: the words without their phrase and exclusion operators, or one of `respellings`, with the
-    filters among the words. Only texts that have a result with all words, and parse back to what was counted."""
+    filters among the words. Only texts that have a result with all words, and parse back to the counted query."""
     bare = _counting(query)._replace(operators=None)
     by_text: dict[str, Proposal] = {}
     tries = [*([words.text] if query.operators is not None else []), *respellings]

@@ -20,8 +20,8 @@ class IndexLag:
         self._newest: deque[tuple[float, int]] = deque()
 
     def add(self, newest: int, unread: int) -> float:
-        """The newest change now, and how many the index has not read; for how many seconds the oldest of these has been
-        stored, as far as this was called since then, and at most 10 more."""
+        """Note the newest change now, and how many the index has not read; returns the seconds for which the oldest of
+        these has been stored, as far as this was called since then, and at most 10 more."""
         now, read = self._clock(), newest - unread
         while self._newest and self._newest[0][1] <= read:
             self._newest.popleft()

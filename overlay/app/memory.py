@@ -27,7 +27,7 @@ def limit_arenas() -> None:
 
 
 def tune_garbage_collection() -> None:
-    """Look for garbage in circles every 50,000 new objects instead of 700, and never among what is there now: answering
+    """Look for garbage in circles every 50,000 new objects instead of 700, and never among the present ones: answering
     makes none, and looking took a tenth of the time of a search."""
     gc.collect()
     gc.freeze()
@@ -64,7 +64,7 @@ def _private_bytes() -> int:
 
 
 def release_memory() -> None:
-    """After heavy work: collect garbage, return freed memory, and put the remaining memory into large pages."""
+    """Collect garbage after heavy work, return freed memory, and put the remaining memory into large pages."""
     gc.collect()
     return_freed_memory()
     use_large_pages()

@@ -24,7 +24,7 @@ LOAD_SECONDS = 3.0
 
 
 class SearchStart:
-    """From `begin` on, searches are refused until kernels are ready."""
+    """Searches are refused from `begin` on, until kernels are ready."""
 
     def __init__(
         self,

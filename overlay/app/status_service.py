@@ -62,8 +62,8 @@ LOOK_SECONDS = 5.0
 """Pause between two looks at how far the index is behind."""
 
 SIGNS, CHANGES = "followers", "stored-changes"
-"""The jobs by which a process notices that the database is away: it writes a sign of life, or reads what others
-write."""
+"""The jobs by which a process notices that the database is away: it writes a sign of life, or reads the writes of
+others."""
 
 HIDDEN = "the log of this server says why"
 """The text that the public reads instead of an error of a source or a job, which may name hosts, ports and folders."""
@@ -133,8 +133,8 @@ class StatusService:
                     self.publish(self.stored_heights())
 
     def refresh(self) -> None:
-        """Read from the store which chains it holds, and of those that are not followed here the newest block, and what
-        their follower reported."""
+        """Read the stored chains, and, of chains that are not followed here, the newest block and the report of their
+        follower."""
         reports = self._store.followers.reports()
         for name, caip2 in in_configured_order(self._settings, self._store.chains()).items():
             if name not in self._followed:
@@ -223,9 +223,9 @@ class StatusService:
     # -- readiness
 
     def ready(self) -> str | None:
-        """None while this server answers searches, once everything was indexed for the first time; else what is
-        missing, in a sentence: the index of a store that is not empty, or more than `index_lag.MOST_SECONDS` of
-        changes, unless it is being rebuilt. A database that does not answer is not missed. Raises UnavailableError
+        """None while this server answers searches, once everything was indexed for the first time; else the missing
+        part, in a sentence: the index of a store that is not empty, or more than `index_lag.MOST_SECONDS` of changes,
+        unless it is being rebuilt. A database that does not answer does not count as missing. Raises UnavailableError
         where the index does not answer."""
         if self._engine is not None and self._engine.is_compiling:
             return str(CompilingError())
@@ -517,7 +517,7 @@ class StatusService:
 
 
 def _seq(engine: SearchIndex) -> int:
-    """The newest change that the index has read; 0 of one that needs a rebuild."""
+    """The newest change that the index has read; 0 for an index that needs a rebuild."""
     position = engine.position()
     return position.seq if position else 0
 

@@ -179,7 +179,7 @@ def open_duplicates(settings: Settings) -> DuplicateIndex:
 
 @contextmanager
 def index_write_errors(settings: Settings) -> Iterator[None]:
-    """Turn what an engine raises for a full or failing disk into an EngineError that names the index."""
+    """Turn the errors of an engine for a full or failing disk into an EngineError that names the index."""
     from overlay.engines import EngineError
 
     try:
@@ -206,9 +206,10 @@ def _sqlite_file(settings: Settings) -> Path | None:
 
 
 def open_identity(settings: Settings) -> IdentityKey | None:
-    """This server's own keys: those of the configured file, else of one in the data folder, created where the database
-    is a file on this machine. None where the folder is read-only, or where other machines may share the database and no
-    system signs. Raises SettingsError for a file that cannot be used, and for none where machines have to share one."""
+    """This server's own keys: from the configured file, else from one in the data folder, created where the database is
+    a file on this machine. None where the folder is read-only, or where other machines may share the database and no
+    system signs. Raises SettingsError for a file that cannot be used, and for a missing one where machines have to
+    share it."""
     from overlay.api.identity_key import IdentityKeyError, read, read_or_create
     from overlay.api.systems import chosen, signing
 

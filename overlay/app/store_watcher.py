@@ -1,4 +1,4 @@
-"""Poll the store for what other processes write into it: changes, exchange rates, logos."""
+"""Poll the store for the writes of other processes: changes, exchange rates, logos."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ RATES_SECONDS = 1.0
 
 
 class StoreWatcher:
-    """The jobs that follow the store. None of them reads it while `Store.stamp` is unchanged. They raise what the
-    database raises."""
+    """The jobs that follow the store. None of them reads it while `Store.stamp` is unchanged. They raise the errors of
+    the database."""
 
     def __init__(self, store: Store, status: StatusService, notifier: ChangeNotifier, logos: LogoImages) -> None:
         self._store, self._status, self._notifier, self._logos = store, status, notifier, logos

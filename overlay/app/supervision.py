@@ -34,7 +34,7 @@ class Supervisor:
 
     async def keep_running(self, loop: Loop) -> None:
         """Run a loop to its end; start it again after an error of the database, and while the index is unavailable.
-        Raises what else ends it."""
+        Raises any other error that ends it."""
         failures = 0
         while True:
             began = monotonic()

@@ -134,8 +134,8 @@ class AsyncOverlayClient:
         expected: str | None = None,
     ) -> SignedPayment:
         """The claim that pays an offer of a listing in BSV. The price and its address are read from the card only after
-        that is verified, and shown to be the newest revision: by `trusted`, the user's own source, or by an overlay of
-        `against` that names the same one, unless `newest_unchecked`. Of the overlay itself only an exchange rate is
+        the card is verified, and shown to be the newest revision: by `trusted`, the user's own source, or by an overlay
+        of `against` that names the same one, unless `newest_unchecked`. Only an exchange rate of the overlay itself is
         used, within `most_satoshis`. Nothing is sent.
 
         `coins` is a file of coins or a list; in it, the coins that the claim spends are replaced by its change before

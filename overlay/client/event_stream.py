@@ -46,7 +46,7 @@ class ChangeStream:
         self.connect()
 
     def connect(self) -> None:
-        """Begin a new connection: what the last one left unfinished is discarded."""
+        """Begin a new connection: an event that the last one left unfinished is discarded."""
         self._rest, self._data = b"", bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[RegistryChange]:

@@ -42,8 +42,8 @@ class ClientLimits:
 
 
 def base_url(url: str) -> str:
-    """The base below which the routes are, from what a user gives: with a trailing `/` or `/v1`, too. Raises
-    UrlError for what is not an HTTP URL."""
+    """The base below which the routes are, from a user's text: with a trailing `/` or `/v1`, too. Raises UrlError for
+    any other text than an HTTP URL."""
     base = url.strip().rstrip("/").removesuffix("/v1").rstrip("/")
     try:
         parts = urlsplit(base)

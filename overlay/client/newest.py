@@ -30,8 +30,8 @@ async def confirm(
     report: VerificationReport, source: ClientSource, serving: str, against: Sequence[str], ask_at: AskAt
 ) -> None:
     """Return where the user's own source proves in `report` that the listing in `source` is the newest revision, or one
-    of the overlays `against`, other than that at `serving`, names the same one, and none names another one that the
-    listing has not had before. Raises NotVerifiedError with the answer of each, UrlError."""
+    of the overlays `against`, other than that at `serving`, names the same one, and no overlay names a revision that
+    the listing has not had before. Raises NotVerifiedError with the answer of each, UrlError."""
     urls = [url for url in dict.fromkeys(map(base_url, against)) if url != base_url(serving)]
     answers = await asyncio.gather(*(_item(url, str(source.item["id"]), ask_at) for url in urls))
     is_confirmed = any(result.step == "newest" and result.outcome == PROVED for result in report.steps)

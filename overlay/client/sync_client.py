@@ -25,7 +25,7 @@ T = TypeVar("T")
 def _waiting(
     method: Callable[Concatenate[AsyncOverlayClient, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[OverlayClient, P], T]:
-    """The method that waits for what the asynchronous one returns."""
+    """The blocking form of an asynchronous method."""
 
     @wraps(method)
     def wait(client: OverlayClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -37,7 +37,7 @@ def _waiting(
 def _iterating(
     method: Callable[Concatenate[AsyncOverlayClient, P], AsyncGenerator[T]],
 ) -> Callable[Concatenate[OverlayClient, P], Iterator[T]]:
-    """The method that iterates over what the asynchronous one yields, and closes it when the reader leaves."""
+    """The blocking form of an asynchronous iterator, which is closed when the reader leaves."""
     end: Any = object()
 
     @wraps(method)

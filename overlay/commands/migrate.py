@@ -53,7 +53,7 @@ def migrate(args: Namespace) -> int:
 
 
 def _show(plan: MigrationPlan, *, is_copied: bool) -> int:
-    """Print what a migration would do; 1 where it cannot be done."""
+    """Print the changes of a migration; returns 1 where it cannot be done."""
     if plan.missing:
         say(f"  new tables: {', '.join(plan.missing)}")
     if plan.copy is None or not is_copied:

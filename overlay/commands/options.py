@@ -120,9 +120,9 @@ def print_answer(args: Namespace, answer: Any, show: Callable[[Any], None]) -> N
 
 
 def settings_of(args: Namespace, *, writes: bool = False, demo: bool = False) -> Settings:
-    """The settings of this process. Where no folder is named, commands that only read, or change what is there, use
-    that of configured chains if it exists, else that of the packaged chain. With `writes`, it is the former; with
-    `demo`, the packaged chain is used where none is configured. Raises SettingsError."""
+    """The settings of this process. Where no folder is named, commands that only read, or change what is there, use the
+    folder of configured chains if it exists, else the folder of the packaged chain. With `writes`, it is the former;
+    with `demo`, the packaged chain is used where none is configured. Raises SettingsError."""
     flags = {name: getattr(args, name, None) for name in KEYS}
     data = DATA if writes or Path(DATA).exists() else DEMO_DATA
     return Settings.load(flags, os.environ, args.config, data=data, demo=demo)

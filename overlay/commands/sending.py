@@ -30,7 +30,7 @@ class OutgoingTransaction(NamedTuple):
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> OutgoingTransaction:
-        """From JSON. Raises ValueError, KeyError, TypeError."""
+        """The saved transaction in JSON. Raises ValueError, KeyError, TypeError."""
         return cls(bytes.fromhex(document["rawTx"]), bytes.fromhex(document["extended"]))
 
     @property
@@ -116,8 +116,8 @@ def _check_target(args: Namespace) -> None:
 
 
 def follow_up(args: Namespace, saved: OutgoingTransaction, listing: str = "") -> int:
-    """After sending: announce the transaction to `--url`, print where its listing will be and the next command, and
-    `--wait` until it is listed. The exit code."""
+    """Follow a sent transaction: announce it to `--url`, print where its listing will be and the next command, and
+    `--wait` until it is listed. Returns the exit code."""
     page = f"{args.url.rstrip('/')}/listings/{quote(listing, safe='')}" if args.url and listing else ""
     if not args.json:
         for title, text in (("listing", listing), ("page", page), ("next", "" if args.wait else _next(args, saved))):

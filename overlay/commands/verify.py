@@ -51,7 +51,7 @@ def add(commands: Commands) -> None:
 
 
 def verify(args: Namespace) -> int:
-    """Print what is proved, and what is not."""
+    """Print the proved and the unproved statements."""
     from overlay.verify.trusted_source import open_source
 
     trusted = open_source(args.headers) if args.headers else None

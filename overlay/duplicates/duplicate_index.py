@@ -54,13 +54,13 @@ _WAIT_FOR = "INSERT OR IGNORE INTO waiting SELECT registration FROM listings WHE
 
 
 class DuplicateIndex:
-    """Safe from several threads and processes; the one that feeds the search index writes. Raises EngineError when the
-    file cannot be used, BusyError while another process holds it."""
+    """The groups of duplicates in a file, safe from several threads and processes; the process that feeds the search
+    index writes. Raises EngineError when the file cannot be used, BusyError while another process holds it."""
 
     def __init__(self, folder: str = "", *, arrays: Path | None = None) -> None:
-        """Open the file in a folder, creating it if missing, and remove those of older layouts. Without a folder
-        it is a temporary file, which goes with the process: for a version of the index that is being built. Large
-        arrays are in files in the folder, or in `arrays`."""
+        """Open the file in a folder, creating it if missing, and remove the files of older layouts. Without a folder it
+        is a temporary file, which goes with the process: for a version of the index that is being built. Large arrays
+        are in files in the folder, or in `arrays`."""
         self._path = str(Path(folder) / FILE) if folder else ""  # SQLite's name for a temporary file
         self.arrays = Path(folder) if folder else arrays
         self._lock = threading.Lock()
@@ -161,8 +161,8 @@ class DuplicateIndex:
     def update(
         self, registrations: Sequence[str], documents: Iterable[Document], position: IndexPosition | None
     ) -> None:
-        """Replace the text keys of registrations by those of documents. Other registrations whose status changes are
-        `queued` until they are dequeued. `position` is None while a rebuild is in progress."""
+        """Replace the text keys of registrations by the text keys of documents. Other registrations whose status
+        changes are `queued` until they are dequeued. `position` is None while a rebuild is in progress."""
         with self._transaction("IMMEDIATE") as db:
             groups = self._loaded(db)
             new = {(document.id, document.chain): document for document in documents if _has_text_keys(document)}
@@ -229,7 +229,7 @@ def _has_text_keys(document: Document) -> bool:
 
 @contextmanager
 def _consistent() -> Iterator[None]:
-    """Raise what follows from inconsistent rows as damage of the file."""
+    """Raise the errors that inconsistent rows cause as damage of the file."""
     try:
         yield
     except (ValueError, TypeError, LookupError, OverflowError, MemoryError, StructError) as error:

@@ -30,7 +30,7 @@ MOST_SERVERS = 16
 
 class EarlierListings:
     """Compares cards with the listings that a search finds. `owner` is the address that will own the card's listing,
-    `registration` the id of the one that it updates; "" where they are not known."""
+    `registration` the id of the registration that it updates; "" where they are not known."""
 
     def __init__(self, search: Callable[[Query], Hits], owner: str = "", registration: str = "") -> None:
         self._search, self._owner, self._registration = search, owner, registration

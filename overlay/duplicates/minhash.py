@@ -39,7 +39,7 @@ def prepare() -> None:
 
 @kernel()
 def _smallest(hashes: Hashes, factors: Hashes) -> Hashes:
-    """For each factor the smallest of its products with the hashes."""
+    """The smallest product with the hashes, for each factor."""
     smallest = np.full(len(factors), _LARGEST, np.uint64)
     for value in hashes:
         for index in range(len(factors)):

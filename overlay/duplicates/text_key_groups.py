@@ -205,8 +205,8 @@ class TextKeyGroups:
         return concerned
 
     def _shown_of(self, key: int, changed: Mapping[int, KeyedListing]) -> frozenset[bytes]:
-        """The entries of the listings that are shown in a view, of those with a text key for it: in their order, each
-        that none of those before it may hide. `changed` are listings that are not stored yet."""
+        """The entries of the listings with a text key for a view that are shown in it: in their order, each that no
+        earlier one may hide. `changed` are listings that are not stored yet."""
         run = self.text_keys.run(key)
         heads, rows, oldest = list(run[:1]), list[KeyedListing](), age(run[0]) if run else b""
         for entry in run[1:]:
@@ -230,8 +230,8 @@ class TextKeyGroups:
         return {entry for run in runs for entry in run if self.heads[number_of(entry)] == head.number}
 
     def _regroup(self, queue: list[bytes], replaced: Set[int], after: Mapping[int, KeyedListing]) -> set[int]:
-        """Examine listings, and those affected by them, which are of lower seniority; the numbers of those whose group
-        has changed. An entry in the queue may be outdated."""
+        """Examine listings, and the ones of lower seniority that they affect; returns the numbers of the listings whose
+        group has changed. An entry in the queue may be outdated."""
         heapify(queue)
         changed: set[int] = set()
         heads: dict[int, KeyedListing | None] = {}

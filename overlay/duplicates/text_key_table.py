@@ -41,7 +41,7 @@ _GONE = np.uint32(2**32 - 1)
 
 
 class TextKeyTable:
-    """Not safe for threads."""
+    """A table of text keys. Not safe for threads."""
 
     def __init__(self, folder: Path | None = None) -> None:
         """Create an empty table, with large arrays in files in the folder, if there is one (`durable.array`)."""

@@ -194,9 +194,9 @@ class EngineModule(Protocol):
         ...
 
     def open_engine(self, version: Any, *, make: bool, for_search: bool = True) -> Engine:
-        """Open a version of an index; with `make`, create it where it does not exist or cannot be read. One that is not
-        `for_search` only reports its position and what is damaged at a glance. Raises OSError or ValueError when it
-        cannot be created or read."""
+        """Open a version of an index; with `make`, create it where it does not exist or cannot be read. Without
+        `for_search`, the index only reports its position and the damage that shows at a glance. Raises OSError or
+        ValueError when it cannot be created or read."""
         ...
 
 

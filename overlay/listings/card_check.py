@@ -114,8 +114,8 @@ def _unpayable(offers: Sequence[Offer], value: Any, key: str | None = None) -> l
 def _preview(
     card: cards.Card, body: bytes, earlier: Callable[[Shown], Sequence[Reason]]
 ) -> tuple[dict[str, Any], list[Reason]]:
-    """The result card, with the members that the item would have, and its warnings by what other listings have, and of
-    prices that nobody can pay."""
+    """The result card, with the members that the item would have, and its warnings: by comparison with other listings,
+    and of prices that nobody can pay."""
     listed: list[Shown] = list(card.servers) if isinstance(card, ToolConfig) else [card]
     value = strict_json.loads(body)[0]
     of_others = [

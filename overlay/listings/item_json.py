@@ -182,7 +182,7 @@ def _of_card(card: Shown, more_warnings: tuple[Reason, ...] = ()) -> dict[str, A
 
 
 def _of_agent(card: AgentCard) -> dict[str, Any]:
-    """The members of an agent, and those of servers, which the existing client reads of every item."""
+    """The members of an agent, and the members of servers, which the existing client reads of every item."""
     empty = {"command": "", "args": (), "env": {}, "tools": (), "prompts": (), "resources": ()}
     more = {"protocol": card.protocol, "documentation_url": card.documentation_url}
     return more | {"server_name": card.name, "keywords": card.tags} | empty

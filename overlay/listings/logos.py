@@ -48,7 +48,7 @@ class LogoImages:
         return bool(self._requested)
 
     def flush(self) -> None:
-        """Store the requests, and update `stamp`. Raises what the database raises."""
+        """Store the requests, and update `stamp`. Raises the errors of the database."""
         if self._stored is None:
             return
         with self._lock:

@@ -16,7 +16,7 @@ from parsers.bitcoin.tx import Outpoint
 
 
 class TopicRecords:
-    """Queries for what other overlays synchronise and compare. Synchronous and thread-safe."""
+    """Queries for the records that other overlays synchronise and compare. Synchronous and thread-safe."""
 
     def __init__(self, source: Store) -> None:
         self._store = source

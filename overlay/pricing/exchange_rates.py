@@ -53,7 +53,7 @@ class ExchangeRates:
         self.retired: OrderedDict[str, tuple[RateTable, float]] = OrderedDict()
 
     def refresh(self) -> None:
-        """Read the stored tables. Raises what the database raises."""
+        """Read the stored tables. Raises the errors of the database."""
         quotes = self._read()
         tables = tuple(quote.table for quote in quotes)
         refused = {quote.table: quote.reasons for quote in quotes if quote.is_refused}
@@ -128,8 +128,8 @@ class ExchangeRates:
         return rate
 
     def last_good_note(self, table: RateTable, *currencies: str) -> str:
-        """Why a table holds the last good rates of these currencies: the current ones of its feed are refused. "" for
-        another one."""
+        """The reason why a table holds the last good rates of these currencies: the current ones of its feed are
+        refused. "" for another table."""
         reasons = self._refused.get(table, {})
         names = [currency for currency in currencies if currency in reasons]
         if not names:

@@ -29,8 +29,8 @@ MARK = "copy"
 
 
 def copy_index(root: Path, folder: Path) -> IndexPosition:
-    """Copy the native index of a folder, which other processes may be using, to a new folder; how far it has read.
-    Raises EngineError where there is nothing to copy, OSError."""
+    """Copy the native index of a folder, which other processes may be using, to a new folder; returns the position up
+    to which it has read. Raises EngineError where there is nothing to copy, OSError."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise EngineError(f"{folder} is not empty: name a folder that is not there yet")
     with _beside(folder) as beside:

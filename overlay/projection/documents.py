@@ -146,7 +146,7 @@ class DocumentReader:
         return _current(facts.with_facts(registration), unconfirmed(history.chain))
 
     def _settled_times(self, histories: Iterable[ChainHistory]) -> _Times:
-        """For each chain the times by which seniority is compared, by the heights of these revisions."""
+        """The times by which seniority is compared, for each chain by the heights of these revisions."""
         heights: dict[str, set[int]] = {}
         for history in histories:
             heights.setdefault(history.chain, set()).update(past.height for past in history.confirmed)
@@ -257,7 +257,7 @@ def _item_bytes(history: ChainHistory, sizes: Mapping[bytes, int]) -> int:
 
 
 def _newest_fitting(sizes: Sequence[int]) -> int:
-    """How many of the last of these sizes have CARD_BYTES together at most; the last one always counts."""
+    """The number of the last of these sizes that have CARD_BYTES in all at most; the last one always counts."""
     return max(1, sum(total <= CARD_BYTES for total in accumulate(reversed(sizes))))
 
 

@@ -58,8 +58,8 @@ def _with_tie(page: Matches, limit: int) -> Matches:
 
 
 def _unshown(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
-    """The first results that no previous page has shown, even if the index has changed since. Of listings of one id, on
-    chains that split from each other, as many count as shown as there are marks."""
+    """The first results that no previous page has shown, even if the index has changed since. Where chains that split
+    from each other list one id, as many of its listings count as shown as it has marks."""
     marks = query.shown
     shown = Counter(marks[start : start + MARK_BYTES] for start in range(0, len(marks), MARK_BYTES))
     candidates = _between(engine, query, planned, 0, shown.total() + query.limit)
@@ -86,7 +86,7 @@ def _between(engine: Engine, query: Query, planned: QueryPlan, start: int, stop:
 
 
 def _is_by_age(query: Query) -> bool:
-    """Whether the results are those of a lookup in the order of `_verified_first`."""
+    """Whether the results come from a lookup in the order of `_verified_first`."""
     return bool(query.lookups) and order(query) == LATEST and not is_reversed(query)
 
 

@@ -44,8 +44,8 @@ REPLICA_SECONDS = 0.1
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Run without Python's collector of cyclic garbage, which would go through all documents of a commit again and
-    again (a seventh of the processor time) and find none: they are freed when the commit ends."""
+    """Run without Python's collector of cyclic garbage, which would go through all documents of a commit repeatedly (a
+    seventh of the processor time) and find none: they are freed when the commit ends."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -217,8 +217,8 @@ class IndexProjector:
             self._write(half, before, end, has_new_texts=has_new_texts, progress=report_rest)
 
     def _leave_out(self, id_: str, after: IndexPosition, error: Exception) -> None:
-        """Remove a registration from the index until it changes, or for an hour. Raises what the index raises: then it
-        is the index that fails."""
+        """Remove a registration from the index until it changes, or for an hour. Raises the errors of the index: then
+        the index fails, and not the registration."""
         self._engine.replace([id_], [], after)
         reason = self._left_out.add(_WORK, id_, error)
         if self._duplicates is not None:
@@ -256,8 +256,8 @@ class IndexProjector:
         progress: Callable[[Sequence[str]], None],
     ) -> Iterator[Document]:
         """The documents of the registrations `ids` of a commit with their duplicate status; with `positions`, once
-        their text keys are recorded, those of the last portion at the second position: an index that is copied
-        meanwhile reads again what is not recorded. Nothing is done before the engine iterates: a process that may not
+        their text keys are recorded, the last portion has the second position: an index that is copied meanwhile reads
+        registrations again that are not recorded. Nothing is done before the engine iterates: a process that may not
         write the index writes no text keys."""
         remaining = len(ids)
         for registrations, documents in portions:

@@ -101,7 +101,7 @@ class SearchIndex:
         return engine
 
     def _has_other_items(self, engine: Engine) -> bool:
-        """Whether items that were stored may have other members than those of this program."""
+        """Whether stored items may have other members than the items of this program."""
         content = engine.content()
         return content is not None and content.items != self._content.items
 
@@ -126,7 +126,7 @@ class SearchIndex:
         return not self._is_there()
 
     def _reopen(self) -> None:
-        """Open the live version, unless it is open; a new one instead of one that was removed. Raises
+        """Open the live version, unless it is open; where the version was removed, open the new one. Raises
         UnavailableError."""
         live = self._versions.live()
         if live == self._version and self._is_there():

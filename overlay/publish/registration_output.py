@@ -87,7 +87,7 @@ def effect_of(held: RegistrationOutput | None, draft: Draft, network: str) -> Tr
 
 
 def unknown_effect(draft: Draft, network: str) -> TransactionEffect:
-    """Where the satoshi of input 0 goes, for one that cannot be looked up."""
+    """The effect of a transaction on the satoshi of input 0, where the registration cannot be looked up."""
     vout, _, is_burned = draft.destination
     if vout is None:
         return TransactionEffect("the satoshi of input 0 goes to the fee, which delists a listing", ())
@@ -181,7 +181,7 @@ def _check_lineage(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], 
 
 
 def name_of(card: bytes, kind: Kind) -> str:
-    """The name in a card, or those of its servers. Raises RegistrationError for a card that is not valid."""
+    """The name in a card, or the names of its servers. Raises RegistrationError for a card that is not valid."""
     try:
         shown = read_card(card, kind)
     except CardError as error:

@@ -38,8 +38,8 @@ def _is_final_fault(step: Mapping[str, Any]) -> bool:
 
 
 def is_settled(trace: Mapping[str, Any]) -> bool:
-    """Whether following the transaction further shows nothing new: it is in an indexed block and what it points to was
-    fetched, a step failed, or the search for it was given up."""
+    """Whether following the transaction further shows nothing new: it is in an indexed block and the target of its
+    pointer was fetched, a step failed, or the search for it was given up."""
     steps = trace["steps"]
     if any(map(_is_final_fault, steps)):
         return True

@@ -35,7 +35,7 @@ EXACT = 10_000  # the largest exact total
 
 
 def is_listed(document: Document) -> bool:
-    """True for what a plain search finds: current, live or pending, and not hidden as a duplicate."""
+    """True for listings that a plain search finds: current, live or pending, and not hidden as a duplicate."""
     return document.until_height is None and document.status in LISTED and "" not in document.hidden_in
 
 

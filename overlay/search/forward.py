@@ -72,8 +72,8 @@ def number(term: str) -> int:
 
 
 class Analysed:
-    """The texts of a listing as numbers of compounds (`analysis.compounds`): those of each text of each field, with
-    `TEXT_END` between texts and `FIELD_END` after each field."""
+    """The texts of a listing as numbers of compounds (`analysis.compounds`): the compounds of each text of each field,
+    with `TEXT_END` between texts and `FIELD_END` after each field."""
 
     def __init__(self, by_compound: Lexicon, compounds: Iterable[str]) -> None:
         """The compounds and `ENDS` of the texts in order."""

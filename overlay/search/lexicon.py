@@ -1,4 +1,4 @@
-"""Compounds as numbers: each distinct one is analysed once, and texts are arrays of numbers, of which compiled passes
+"""Compounds as numbers: each distinct one is analysed once, and texts are arrays of numbers, from which compiled passes
 make the rows of an index and the keys by which duplicates meet."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Lexicon(dict[str, int]):
     def __init__(self) -> None:
         super().__init__(zip(ENDS, (TEXT_END, FIELD_END), strict=True))
         self.compounds = [*ENDS]
-        """By number."""
+        """The compounds by number."""
         self.size = 0
         """The size, in the unit of `MOST`."""
         self._lock = threading.Lock()

@@ -23,7 +23,7 @@ FINDING, REORDERING = 0.4, 0.2
 
 
 def weight(query: Query, plan: QueryPlan) -> float:
-    """The weight w of meaning; 0 for operators, for what a text names, and in other orders than relevance."""
+    """The weight w of meaning; 0 for operators, for look-ups, and in other orders than relevance."""
     content = plan.content
     is_plain = query.operators is None and not query.lookups and order(query) == "relevance" and not is_reversed(query)
     if not content or not is_plain:

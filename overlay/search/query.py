@@ -156,8 +156,8 @@ _MARKED = [
 
 
 def looked_up(query: Query, lookup: Lookup) -> Query:
-    """The query for what a lookup names: instead of its words, with duplicates unless it is a host, or among the
-    results of its words where that only leads them."""
+    """The query for the listings that a lookup names: instead of its words, with duplicates unless it is a host, or
+    among the results of its words where that only leads them."""
     narrowed = query._replace(more_facts=(*query.more_facts, lookup.facts))
     if lookup.leads:
         return narrowed
@@ -189,8 +189,8 @@ class StoredListing(Protocol):
 
 
 class EngineHit(NamedTuple):
-    """A result of an engine: its sort key, its score (0.0 in orders other than relevance), its record, and what the
-    re-ranker computed for it."""
+    """A result of an engine: its sort key, its score (0.0 in orders other than relevance), its record, and the
+    re-ranker's result for it."""
 
     key: tuple[Any, ...]
     score: float
@@ -234,8 +234,8 @@ class Cheapest(NamedTuple):
 
 class Hit(NamedTuple):
     """A result: its id, its stored item (UTF-8 JSON object, perhaps a part of a mapped file), its score, its cheapest
-    offer, its sort key, what the re-ranker computed for it, the content words of the text that it lacks, and whether
-    only its meaning was found, because these are all words."""
+    offer, its sort key, the re-ranker's result for it, the content words of the text that it lacks, and whether only
+    its meaning was found, because these are all words."""
 
     id: str
     item: bytes | memoryview

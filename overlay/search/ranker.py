@@ -119,7 +119,7 @@ def _slot(slots: Numbers, term: np.uint32) -> np.int64:
 
 @compiled
 def _hashed(numbers: Ints, starts: Ints) -> tuple[Numbers, Ints, npt.NDArray[np.uint8]]:
-    """The terms of alternatives in a hash table, of which one slot in sixteen is used at most: their numbers (`_EMPTY`
+    """The terms of alternatives in a hash table, at most one slot in sixteen of which is used: their numbers (`_EMPTY`
     in an empty slot); the slot of each alternative, -1 for a term that no document has; and for each slot and group
     whether the term is an alternative there."""
     size = 16

@@ -1,4 +1,4 @@
-"""The records of documents: what an engine with candidates (`search.candidates`) stores of each, as bytes."""
+"""The records of documents: the bytes that an engine with candidates (`search.candidates`) stores for each."""
 
 from __future__ import annotations
 

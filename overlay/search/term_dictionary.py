@@ -114,7 +114,7 @@ class TermDictionary:
     """Counts of words in memory. One thread changes it; others may read at the same time."""
 
     def __init__(self, counts: Iterable[TermCounts] = ()) -> None:
-        """From counts, and changes of them."""
+        """A dictionary from counts, and changes of them."""
         self.counts = TermCounts()
         self._lock = threading.Lock()
         self._unused = 0

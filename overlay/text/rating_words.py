@@ -7,8 +7,8 @@ from typing import Any
 
 
 def rating_words(rating: Mapping[str, Any]) -> str:
-    """The counts of a rating, and its stars where it has any: `7 paid tasks, 3 customers, 1 failed`. Of an overlay of
-    an earlier release, which answers neither, all tasks that count."""
+    """The counts of a rating, and its stars where it has any: `7 paid tasks, 3 customers, 1 failed`. For an overlay of
+    an earlier release, which answers neither, the number of all tasks that count."""
     if "paidTasks" not in rating:
         return _count(rating["evidence"], "task")
     words = [_count(rating["paidTasks"], "paid task"), _count(rating["customers"], "customer")]

@@ -9,7 +9,7 @@ from parsers.reasons import HIGH, LOW
 
 
 def severity_words(reason: Mapping[str, Any]) -> str:
-    """`(high)` or `(low)` of a warning; "" of one that only informs, of an error and of an overlay of an earlier
-    release, which answers no severity."""
+    """`(high)` or `(low)` for a warning; "" for a warning that only informs, for an error, and for an overlay of an
+    earlier release, which answers no severity."""
     grade = reason.get("severity", "")
     return f"({grade})" if grade in (HIGH, LOW) else ""

@@ -1,5 +1,5 @@
-"""Whether an overlay leaves something out: its anchors (BRC-136) beside those of others, and whether anything that they
-admitted since the listing's last transaction moves its satoshi.
+"""Whether an overlay leaves something out: its anchors (BRC-136) beside the anchors of others, and whether a
+transaction that these admitted since the listing's last one moves its satoshi.
 
 No bytes prove that nothing is missing. What one overlay admitted and another did not, however, is proved by its bytes:
 it has a merkle path, and it is judged here by the laws of the registry.

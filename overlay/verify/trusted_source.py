@@ -138,7 +138,8 @@ class Node:
         return self._call("gettxout", outpoint.txid[::-1].hex(), outpoint.vout, False) is not None
 
     def satoshis(self, outpoint: Outpoint) -> int | None:
-        """From the transaction, which a node with a transaction index has; the bytes must hash to the txid."""
+        """The satoshis of an output, from its transaction, which a node with a transaction index has; the bytes must
+        hash to the txid."""
         answer = self._call("getrawtransaction", outpoint.txid[::-1].hex(), False, absent=UNKNOWN)
         try:
             parsed = read(bytes.fromhex(answer) if isinstance(answer, str) else b"", segwit=True)

@@ -111,7 +111,7 @@ MEANINGS: dict[str, Meaning] = {
         "you pay.",
     ),
 }  # fmt: skip
-"""By kind of badge, in the order of explanation."""
+"""The meanings by kind of badge, in the order of explanation."""
 
 
 NO_ITEM: Mapping[str, Any] = {}

@@ -249,8 +249,8 @@ class AlternativeSearch(NamedTuple):
 def alternative_searches(
     engine: SearchIndex, parameters: Pairs, search_request: SearchRequest
 ) -> list[AlternativeSearch]:
-    """For a search without results: other spellings first, then the search without the filters that emptied it;
-    filters typed in `q` are left."""
+    """Alternatives to a search without results: other spellings first, then the search without the filters that emptied
+    it; filters typed in `q` are left."""
     proposals = alternatives(engine, search_request)
     meant = [(proposal["q"], proposal["total"]) for proposal in proposals.get("didYouMean", ())]
     ways = [AlternativeSearch("Did you mean", q, link(setting(parameters, "q", q)), total) for q, total in meant]

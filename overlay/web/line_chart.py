@@ -73,7 +73,7 @@ def _commands(points: Sequence[Point], floor: int | None) -> Iterator[str]:
 
 
 def _columns(points: Sequence[Point], floor: int | None) -> Iterator[tuple[int, list[int], bool]]:
-    """For each x of points their y: least, greatest and last, and whether the last value is known."""
+    """The y of points for each x: least, greatest and last, and whether the last value is known."""
     values = [point.value for point in points if point.value is not None]
     if not values:
         return

@@ -32,7 +32,7 @@ def link(parameters: Pairs, page: Mapping[str, str] | None = None) -> str:
 
 
 def without(parameters: Pairs, name: str, value: str | None = None) -> Pairs:
-    """The parameters without one, or without those of its values that mean the same as `value`."""
+    """The parameters without one, or without its values that mean the same as `value`."""
     unwanted = None if value is None else _read(name, value)
     return [
         pair

@@ -77,7 +77,7 @@ _FILE = 'attachment; filename="a2b-registration.json"'
 @dataclass(frozen=True, slots=True)
 class RegistrationForm:
     """The fields of the form; `action` is one of ACTIONS, `id` the listing that it changes, `owner` the address that
-    will have it; `rate` is satoshis per 1,000 bytes, `currency` what the cost is shown in."""
+    will have it; `rate` is satoshis per 1,000 bytes, `currency` the currency in which the cost is shown."""
 
     action: str = REGISTER
     id: str = ""

@@ -295,8 +295,8 @@ def _currencies(exchange: ExchangeRates) -> list[str]:
 
 
 def _sorts(text: str, chosen: str, systems: Collection[str]) -> list[tuple[str, str]]:
-    """The orders to choose from, with labels, but for those of systems that are not served; without words, relevance is
-    the latest first."""
+    """The orders to choose from, with labels, without the orders of systems that are not served; without words,
+    relevance is the latest first."""
     labels = _LABELS if text.strip() else _LABELS | {"relevance": _LATEST}
     offered = {word: label for word, label in labels.items() if word != "-relevance" or chosen == word}
     return [(word, offered[word]) for word in offered if SORTS.get(word.removeprefix("-")) in (None, *systems)]

@@ -51,7 +51,7 @@ SUSPECT_SECONDS = 60.0
 """Seconds between two checks of all files because of searches that fail."""
 
 RETRY_SECONDS = 60.0
-"""After work in the background that failed, as on a full disk."""
+"""Seconds before work in the background is tried again after it failed, as on a full disk."""
 
 _ATTEMPTS = 5
 
@@ -174,7 +174,7 @@ class NativeEngine:
         return self._current().item(id)
 
     def close(self) -> None:
-        """Release files and the lock, once what is merged in the background is complete or abandoned."""
+        """Release files and the lock, once the merge in the background is complete or abandoned."""
         self.jobs.close()
         self.unlock()
         self._view = NativeView.empty()

@@ -93,7 +93,7 @@ def _check_numbers(name: str, numbers: Array, count: int, *, is_broken: bool) ->
 
 
 def _check_postings(offsets: Array, documents: Array, impacts: Array) -> None:
-    """Each document is at most once among those of a term, where it scores: searches list it once."""
+    """Check that each document is at most once in the postings of a term, where it scores: searches list it once."""
     for start in range(0, len(documents), _STEP):
         stretch, chosen = documents[start : start + _STEP + 1], impacts[start : start + _STEP]
         begins = np.flatnonzero(stretch[1:] <= stretch[:-1]) + (start + 1)

@@ -61,7 +61,7 @@ class _Numbers(dict[str, int]):
 
 
 class SegmentBuilder:
-    """Collects documents; `arrays` are those of a segment that holds them in order."""
+    """Collects documents; `arrays` are the arrays of a segment that holds them in order."""
 
     def __init__(self) -> None:
         self._numbers = {table: _Numbers() for table in TABLES}

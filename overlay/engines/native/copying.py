@@ -19,7 +19,8 @@ _ATTEMPTS = 20
 
 def link_commit(root: Path, copy: Path) -> IndexPosition:
     """Copy the newest commit of the live version of the index in a folder to another folder of the same file system,
-    durably; how far the copy has read. Raises EngineError for an index that must be rebuilt, OSError."""
+    durably; returns the position up to which the copy has read. Raises EngineError for an index that must be rebuilt,
+    OSError."""
     folder = copy / NATIVE_LAYOUT
     folder.mkdir()
     for attempt in range(_ATTEMPTS):

@@ -32,7 +32,7 @@ class SegmentCounts:
     """The number of documents with each value of some fields of a segment, among some."""
 
     def __init__(self, segment: Segment, documents: Ints, fields: Collection[str], mask: Bytes | None = None) -> None:
-        """The values of these documents, which are those of a mask if there is one."""
+        """The values of these documents, or of the documents of a mask if there is one."""
         a, self._segment = segment.arrays, segment
         lows, values, chosen = segment.value_lows.tolist(), len(a["value_group"]), list(map(FIELDS.index, fields))
         low, high = lows[min(chosen)], [*lows, values][max(chosen) + 1]
@@ -64,7 +64,8 @@ class SegmentCounts:
 
     @cached_property
     def _groups(self) -> tuple[Numbers, Longs, list[int]]:
-        """The groups of all fields with their totals, one field after the other, and where those of each begin."""
+        """The groups of all fields with their totals, one field after the other, and where the groups of each field
+        begin."""
         groups, counted = self._segment.arrays["value_group"], self._counted
         totals = np.zeros(len(groups), np.uint32)
         numbers = kernels.total_groups(counted, self._counts(counted), groups, totals)
@@ -132,7 +133,7 @@ def _merged(parts: Sequence[tuple[Longs, Longs]]) -> tuple[Longs, Longs]:
 
 
 def _below(chosen: Ints, end: int) -> tuple[Ints, Ints]:
-    """The ranks of those positions of chosen hashes that are below `end`, and these positions."""
+    """The ranks of the positions of chosen hashes that are below `end`, and these positions."""
     ranks = np.flatnonzero(chosen < end)
     return ranks, chosen[ranks]
 

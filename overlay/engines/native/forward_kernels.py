@@ -38,7 +38,7 @@ class TokenRows(NamedTuple):
 
 @compiled
 def _append(tokens: TokenRows, compounds: Numbers, start: int, stop: int, target: Numbers, end: int) -> int:
-    """Copy the terms of compounds[start:stop] behind `end`; the new end."""
+    """Copy the terms of compounds[start:stop] behind `end`; returns the new end."""
     for index in range(start, stop):
         compound = compounds[index]
         for token in range(tokens.offsets[compound], tokens.offsets[compound + 1]):
@@ -90,7 +90,7 @@ def forward_rows(
 def _add_new(
     words: TokenRows, compounds: Numbers, start: int, stop: int, document: int, last: Ints, target: Numbers, end: int
 ) -> int:
-    """Copy those words of compounds[start:stop] behind `end` that the document has not yet; the new end."""
+    """Copy the words of compounds[start:stop] that the document does not have yet behind `end`; returns the new end."""
     for index in range(start, stop):
         compound = compounds[index]
         for token in range(words.offsets[compound], words.offsets[compound + 1]):
@@ -120,9 +120,9 @@ def word_rows(
     offsets: Ints,
     firsts: Numbers,
 ) -> int:
-    """Fill the distinct words of each document, and how many of them, the first ones, are those of its name and its
-    description, which is the first text of the last field where it is `described`; their number. `last` is -1 for each
-    word."""
+    """Fill the distinct words of each document, and the number of the first ones that are of its name and its
+    description, which is the first text of the last field where it is `described`. Returns the number of words. `last`
+    is -1 for each word."""
     end = 0
     for document in range(len(offsets) - 1):
         start, stop = documents[document], documents[document + 1]

@@ -110,7 +110,7 @@ def _pieces(member: ArrayMember, parts: Sequence[_MergedPart], merged: Mapping[s
 
 @kernel("target")
 def _copy_rows(source: Bytes, offsets: Offsets, rows: Offsets, size: int, target: Bytes, end: int) -> int:
-    """Copy rows of values of `size` bytes behind `end`; the new end. Neighbours are copied at once."""
+    """Copy rows of values of `size` bytes behind `end`; returns the new end. Neighbours are copied at once."""
     row = 0
     while row < len(rows):
         first = rows[row]
@@ -127,7 +127,7 @@ def _copy_rows(source: Bytes, offsets: Offsets, rows: Offsets, size: int, target
 
 @kernel("used")
 def _mark(numbers: Numbers, used: Bytes) -> int:
-    """Mark the strings with these numbers; how many numbers are outside."""
+    """Mark the strings with these numbers; returns how many numbers are outside."""
     outside = 0
     for number in numbers:
         if number < len(used):

@@ -26,8 +26,8 @@ class _Vocabulary(NamedTuple):
 
     @classmethod
     def of(cls, segments: Sequence[Segment]) -> _Vocabulary:
-        """The dictionary of segments; of several segments without the surfaces of no listing: their numbers are outside
-        the table."""
+        """The dictionary of segments; where there are several, without surfaces that no listing has: their numbers are
+        outside the table."""
         tables = [
             StringTable(segment.arrays["surfaces_bytes"], segment.arrays["surfaces_offsets"]) for segment in segments
         ]

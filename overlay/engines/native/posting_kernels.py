@@ -16,8 +16,8 @@ Impacts = npt.NDArray[np.float32]
 
 @kernel()
 def transpose(offsets: Ints, values: Numbers, size: int) -> tuple[Ints, Numbers]:
-    """For each of `size` values the rows that contain it, in order: postings of rows without repeats. Values from
-    `size` up are skipped."""
+    """The rows that contain each of `size` values, in order: postings of rows without repeats. Values from `size` up
+    are skipped."""
     starts = np.zeros(size + 1, np.int64)
     for value in values:
         if value < size:
@@ -55,8 +55,8 @@ def term_counts(offsets: Ints, forward: Numbers, size: int) -> Ints:
 def term_postings(
     offsets: Ints, ends: Numbers, forward: Numbers, starts: Ints, documents: Numbers, impacts: Impacts
 ) -> None:
-    """Fill the postings of terms, of which `starts` are the offsets: documents in order, and the impact of the term
-    there, f / (f + 0.9) of its weighted and normalised frequency (`overlay.search.ranker`)."""
+    """Fill the postings of terms, whose offsets are `starts`: documents in order, and the impact of the term there, f /
+    (f + 0.9) of its weighted and normalised frequency (`overlay.search.ranker`)."""
     size = len(starts) - 1
     free = starts[:size].copy()
     frequency = np.zeros(size, np.float64)

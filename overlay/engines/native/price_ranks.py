@@ -88,8 +88,8 @@ def _ranked(segment: Segment, query: Query, *, is_per_day: bool) -> Ints:
 
 
 def _approximate(segment: Segment, query: Query, *, is_per_day: bool) -> tuple[Ints, Floats]:
-    """For each distinct price its group, within which values are compared (-1: not compared), and its value as a
-    double. Where currencies are not compared, what is free is of group 0, else each currency is a group."""
+    """The group of each distinct price, within which values are compared (-1: not compared), and its value as a double.
+    Where currencies are not compared, free offers are of group 0, and each currency is a group."""
     a = segment.arrays
     value = a["amount_double"][a["price_amount"]] * _rates(segment, query)[a["price_currency"]]
     if is_per_day:

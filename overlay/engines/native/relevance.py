@@ -25,7 +25,7 @@ from overlay.search.rerank import Bounded, Factors, Scored, factors_of_all, fact
 from overlay.search.text_vectors import of_question
 
 MOST_RANKED = 4_000
-"""Documents of a segment that are ranked for a first page: those of the highest bounds."""
+"""The number of documents of a segment that are ranked for a first page: those of the highest bounds."""
 
 _NOT_NEAR = Nearest(np.empty(0, np.int64), np.empty(0, np.float32))
 

@@ -97,13 +97,13 @@ class Segment:
         )
 
     def positions(self, table: str, texts: Sequence[str]) -> Ints:
-        """The number of each string in a table; for one that is not there, -1 minus the number of the next one."""
+        """The number of each string in a table; for a string that it lacks, -1 minus the number of the next one."""
         table_ = StringTable(self.arrays[f"{table}_bytes"], self.arrays[f"{table}_offsets"])
         return find(table_, [text.encode("utf-8", "surrogatepass") for text in texts])
 
     def term_numbers(self, terms: Sequence[str]) -> list[int]:
-        """The number of each term, negative for one that is not there. Those that are there are looked up once, until
-        they are too many."""
+        """The number of each term, negative for a missing one. Terms that are there are looked up once, until they are
+        too many."""
         numbers = self._term_numbers
         others = [term for term in terms if term not in numbers]
         if not others:
@@ -115,7 +115,7 @@ class Segment:
         return [new[term] if term in new else numbers[term] for term in terms]
 
     def numbers(self, table: str, texts: Iterable[str]) -> Ints:
-        """The numbers of those strings that a table has."""
+        """The numbers of the strings that a table has, of those passed in."""
         numbers = self.positions(table, list(texts))
         return numbers[numbers >= 0]
 

@@ -33,7 +33,7 @@ def pack(strings: Sequence[bytes]) -> StringTable:
 
 
 def find(table: StringTable, strings: Sequence[bytes]) -> Offsets:
-    """For each of some strings its number in a table; -1 minus the number of the first one after it when the table does
+    """The number of each of some strings in a table; -1 minus the number of the first one after it when the table does
     not hold it."""
     keys = pack(strings)
     return _find(table.bytes, table.offsets, keys.bytes, keys.offsets)

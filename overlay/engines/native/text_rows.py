@@ -42,7 +42,8 @@ class TextRows:
         self._described = bytearray()
 
     def add(self, analysed: Analysed, *, described: bool) -> None:
-        """Add a document; whether it is `described`: then its description is the first text of the last field."""
+        """Add a document; returns whether it is `described`: then its description is the first text of the last
+        field."""
         self._compounds.extend(analysed.numbers(self._lexicon))
         self._ends.append(len(self._compounds))
         self._described.append(described)

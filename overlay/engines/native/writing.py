@@ -150,7 +150,7 @@ def replaced(folder: Path, view: NativeView, sources: Sequence[Segment], entry: 
 
 
 def _live_in(now: Segment | None, source: Segment) -> Bytes:
-    """For each document that was merged, 0 if it is deleted now."""
+    """A byte for each document that was merged: 0 if it is deleted now."""
     chosen = source.live != 0
     return np.zeros(int(np.count_nonzero(chosen)), np.uint8) if now is None else now.live[chosen]
 

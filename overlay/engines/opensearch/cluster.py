@@ -53,7 +53,7 @@ class RemovedError(UnavailableError):
 
 
 class StoredValue(NamedTuple):
-    """A document of our own, and what a conditional write names: its index, and its version as parameters."""
+    """A document of our own, and the parts that a conditional write names: its index, and its version as parameters."""
 
     value: Any
     index_name: str

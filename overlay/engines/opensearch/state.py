@@ -24,10 +24,10 @@ _MOST_VOID = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSearchCommitState:
-    """`commit` is the newest commit; what commits up to `floor` added is deleted. `base` is the commit that wrote the
-    counts of all `words`, and `changed` the number of rows of changes since. `taken` is the newest number taken, by
-    `writer`, which has the lease until `until` (seconds since 1970). `void` are numbers taken and not committed.
-    `content` is what the documents were made by."""
+    """`commit` is the newest commit; the additions of commits up to `floor` are deleted. `base` is the commit that
+    wrote the counts of all `words`, and `changed` the number of rows of changes since. `taken` is the newest number
+    taken, by `writer`, which has the lease until `until` (seconds since 1970). `void` are numbers taken and not
+    committed. `content` is the content that the documents were made by."""
 
     epoch: str = ""
     seq: int | None = None

@@ -72,7 +72,7 @@ def _id(holder: dict[str, Any], name: str) -> str | None:
 
 
 def _modes(configuration: dict[str, Any]) -> tuple[str, ...]:
-    """The media types that the client accepts, of those that there are."""
+    """The media types, of the available ones, that the client accepts."""
     accepted = configuration.get("acceptedOutputModes") or ["*/*"]
     if not isinstance(accepted, list):
         raise A2aError(errors.INVALID_PARAMS, "acceptedOutputModes is not a list")

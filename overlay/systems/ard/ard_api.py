@@ -131,7 +131,7 @@ def _token(hits_page: FoundPage | None) -> dict[str, str]:
 
 
 def _score(score: float) -> int:
-    """From 0 to 100, in the same order on every page."""
+    """A score from 0 to 100, in the same order on every page."""
     return round(100 * max(score, 0.0) / (max(score, 0.0) + _HALF_SCORE))
 
 

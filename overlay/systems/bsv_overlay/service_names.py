@@ -11,7 +11,7 @@ TOPIC, LOOKUP, SHIP, SLAP = basm_answers.TOPIC, "ls_agent_registry", "ls_ship", 
 
 
 CHAIN_PREFIX = "bsv:"
-"""With what the CAIP-2 ids of the chains begin that the topic is about."""
+"""The beginning of the CAIP-2 ids of the chains that the topic covers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ _NANOSECONDS = 10**9
 
 
 def add(commands: Commands) -> None:
-    """Add `a2b dct` and what it does."""
+    """Add `a2b dct` and its subcommands."""
     nested = command(
         commands, "dct", lambda _: 2, "Make and check capability tokens of DelegateOS."
     ).add_subparsers(metavar="ACTION", required=True)  # fmt: skip

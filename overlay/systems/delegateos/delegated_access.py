@@ -57,7 +57,7 @@ MAX_TOKEN = 16_384
 """Characters of a token: some 30 attenuations."""
 
 _START = "eyJhdHRlbnVhdGlvbnMi"
-"""With this every token begins: `{"attenuations"` in base64url."""
+"""The beginning of every token: `{"attenuations"` in base64url."""
 
 _NANOSECONDS = 10**9
 _FORBIDDEN = frozenset({"capability_not_granted", "budget_exceeded"})
@@ -179,8 +179,8 @@ def bearer_token(request: web.Request) -> str | None:
 
 
 async def authorize_request(request: web.Request) -> None:
-    """Check and charge the token that a request presents, where its route takes one. Raises ProblemError: 403 for what
-    the token does not grant, 401 for other denials."""
+    """Check and charge the token that a request presents, where its route takes one. Raises ProblemError: 403 for an
+    action that the token does not grant, 401 for other denials."""
     if hdrs.AUTHORIZATION not in request.headers:
         return
     routed = request.app[CONTEXT].routed(request)

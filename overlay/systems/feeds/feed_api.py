@@ -129,7 +129,7 @@ async def _answer(request: web.Request, media: str, write: Callable[[Feed], byte
 
 
 def _searched(parameters: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The parameters of a search for those of a feed."""
+    """The parameters of the search that a feed's parameters stand for."""
     names = {FEED.names[name].name for name, _ in parameters}
     defaults = [(name, value) for name, value in (("sort", "updated"), ("status", "live")) if name not in names]
     every = [("status", status) for status in _CONFIRMED] if ("status", "all") in parameters else []

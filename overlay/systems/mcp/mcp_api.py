@@ -67,7 +67,7 @@ class HttpSource:
         return await protocol_requests.get(self._request, id_)
 
     async def history(self, id_: str) -> Mapping[str, Any]:
-        """Its revisions."""
+        """The revisions of a listing."""
         return await protocol_requests.history(self._request, id_)
 
     async def diagnose(self, transaction: str) -> Mapping[str, Any]:
@@ -153,7 +153,7 @@ async def _respond(request: web.Request, message: Any, document: bytes, headers:
 
 
 async def _run(app: web.Application) -> AsyncIterator[None]:
-    """Serve in a separate task, as what the package enters it must leave in the same task."""
+    """Serve in a separate task, as the package must leave its contexts in the task in which it entered them."""
     app[_ASGI_APP] = ready = asyncio.get_running_loop().create_future()
     app[_FIRST_MESSAGE] = first_message = asyncio.Event()
     ended = asyncio.Event()

@@ -31,7 +31,7 @@ class RemoteSource:
         return await self._ask(calls.get(id_))
 
     async def history(self, id_: str) -> Mapping[str, Any]:
-        """Its revisions."""
+        """The revisions of a listing."""
         return await self._ask(calls.history(id_))
 
     async def diagnose(self, transaction: str) -> Mapping[str, Any]:

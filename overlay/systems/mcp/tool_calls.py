@@ -57,7 +57,7 @@ class ToolSource(Protocol):
 
 
 async def call(source: ToolSource, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of one of the tools. Raises ToolRefusedError for what the registry refuses."""
+    """The answer of one of the tools. Raises ToolRefusedError where the registry refuses the call."""
     tool = _CALLS[name]
     try:
         return {"notice": NOTICE, **await tool(source, arguments)}

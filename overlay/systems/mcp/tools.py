@@ -1,4 +1,4 @@
-"""The tools: what a model reads of each, with the schemas of its arguments and answers."""
+"""The tools: the texts that a model reads about each, with the schemas of its arguments and answers."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class ServerQuery(NamedTuple):
     cursor: str = ""
 
     def holds(self, version: ServerVersion) -> bool:
-        """Whether a version is one of those requested."""
+        """Whether a version is among the requested ones."""
         if self.since is not None and version.changed < self.since:
             return False
         return version.latest if self.version == "latest" else self.version in ("", version.version)
@@ -175,9 +175,9 @@ def _by_name(repository: ListingRepository, query: ServerQuery) -> ServerPage:
 def wanted_versions(
     repository: ListingRepository, ids: Sequence[str], query: ServerQuery
 ) -> Iterator[list[ServerVersion]]:
-    """For each id the requested versions of a listing, or of all servers of a registration; empty where it was deleted
-    meanwhile. Ids are read in batches, as histories may be long and a page may fill before the last id. It ends before
-    the last id where PAGE_BYTES were read."""
+    """The requested versions of the listing, or of all servers of the registration, with each id; empty where it was
+    deleted meanwhile. Ids are read in batches, as histories may be long and a page may fill before the last id. It ends
+    before the last id where PAGE_BYTES were read."""
     room = PAGE_BYTES
     for some, revisions, size in _batches(repository, ids):
         by_id = lookup.listings_by_id(repository, some, revisions)

@@ -16,7 +16,7 @@ from parsers.claims.motebit.settlement import FEE_PERCENT, RelayAgent
 from parsers.local_hosts import shared_url
 
 SECONDS_FOUND, SECONDS_MISSING = 300, 60
-"""For how long a resolution may be cached."""
+"""Seconds for which a resolution may be cached."""
 
 
 def agent(base: str, item: dict[str, Any], relay: str) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def agent(base: str, item: dict[str, Any], relay: str) -> dict[str, Any]:
 
 
 def registered(agent: RelayAgent, relay: str) -> dict[str, Any]:
-    """A row of `agents` for one that registered with this relay by its key, which no listing describes."""
+    """A row of `agents` for an agent that registered with this relay by its key and that no listing describes."""
     row: dict[str, Any] = {
         "motebit_id": agent.motebit_id,
         "public_key": agent.public_key.hex(),
@@ -137,8 +137,8 @@ def identity_file(identity: IdentityKey, public_url: str) -> str:
 
 
 def signed(identity: IdentityKey, base: str, agent_count: int, *, settles: bool) -> dict[str, Any]:
-    """The metadata, of a relay that settles tasks or of one that only lists agents, with an Ed25519 signature over its
-    other members by RFC 8785."""
+    """The metadata of a relay, which settles tasks or only lists agents, with an Ed25519 signature over its other
+    members by RFC 8785."""
     body = {
         "protocol_version": PROTOCOL_VERSION,
         "relay_id": relay_id(identity),

@@ -33,7 +33,7 @@ relay."""
 
 _budget = partial(values.clamped, low=0, high=MAX_PRICE)
 limited = partial(values.clamped, low=1, high=MAX_LIMIT)
-"""The number of entries in a text, cut to those of a page."""
+"""The number of entries in a text, at most as many as a page has."""
 
 PARAMETERS = table(
     parameter("capability", "The exact id of a capability (skill).", required=True),

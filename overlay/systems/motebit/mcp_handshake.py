@@ -29,7 +29,7 @@ MAX_EVENTS = 256
 """Events of one answer that are read: notifications may come before the result."""
 
 SECONDS = 60.0
-"""For a whole handshake."""
+"""Seconds of a whole handshake."""
 
 _NO_ADDRESS = frozenset(("fetch-resolve", "fetch-resolve-slow", "fetch-address"))
 

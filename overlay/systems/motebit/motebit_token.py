@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from overlay.commands.options import Commands
 
 SECONDS = 300
-"""How long a token lives, as those of Motebit's clients do."""
+"""The lifetime of a token, as of the tokens of Motebit's clients."""
 
 
 def add(commands: Commands) -> None:

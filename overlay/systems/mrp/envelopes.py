@@ -227,8 +227,8 @@ def error_payload(problem: ProblemError, request_id: str) -> dict[str, Any]:
 
 
 def json_error(_request: web.Request, problem: ProblemError, request_id: str) -> web.Response:
-    """The error of the registry's routes, which exchange no envelopes: `error` is the code. Of a challenge that was not
-    met mrpd reads `challenge_url` and `expected`."""
+    """The error of the registry's routes, which exchange no envelopes: `error` is the code. For a challenge that was
+    not met, mrpd reads `challenge_url` and `expected`."""
     payload = error_payload(problem, request_id)
     lifted = {name: payload["details"][name] for name in ("challenge_url", "expected") if name in payload["details"]}
     members = {"mrp_version": VERSION, "error": payload.pop("code"), **payload, **lifted}

@@ -14,8 +14,8 @@ from parsers.claims.mrp.signed_envelope import mrp_keys
 
 WELL_KNOWN_KEYS = "/.well-known/mrp-keys.json"
 CACHE_SECONDS, RETRY_SECONDS = 600.0, 60.0
-"""For how long keys are cached, and after which they are fetched again for a key that is not among them, or where they
-could not be."""
+"""The seconds for which keys are cached, and the seconds after which they are fetched again for a key that is not among
+them, or after a failed fetch."""
 
 MAX_ISSUERS = 256
 """Issuers cached, at up to 64 kB each."""

@@ -101,7 +101,7 @@ def _manifest(document: dict[str, Any]) -> web.Response:
 
 
 async def query(request: web.Request) -> web.Response:
-    """Verified providers, and listings as providers, at least half of a page while there are any; of one capability,
+    """Verified providers, and listings as providers, at least half of a page while there are any; for one capability,
     the most relevant listings."""
     arguments = read_query(request, _QUERY)
     results, next_page = await registration.page(request, arguments)

@@ -20,7 +20,7 @@ SECONDS = 300
 
 
 def add(commands: Commands) -> None:
-    """Add `a2b mrp` and what it does."""
+    """Add `a2b mrp` and its subcommands."""
     nested = command(
         commands, "mrp", lambda _: 2, "Sign envelopes of MRP (see docs/rating.md)."
     ).add_subparsers(metavar="ACTION", required=True)  # fmt: skip

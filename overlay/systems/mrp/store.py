@@ -71,8 +71,8 @@ class MrpProviders(Queries):
     write raise StoreError when the database refuses."""
 
     def open_challenge(self, challenge: MrpChallenge, now: int) -> None:
-        """Store a challenge. It voids the one that the same client had for the same manifest, never that of another
-        client: strangers could void the owner's challenge. Raises TooManyProvidersError."""
+        """Store a challenge. It voids the earlier challenge of the same client for the same manifest, but no challenge
+        of another client: strangers could void the owner's. Raises TooManyProvidersError."""
         table = mrp_challenges
         of_client = (table.c.client == challenge.client, table.c.manifest_url == challenge.manifest_url)
         with writing(self._engine, AdvisoryLock.MRP_PROVIDERS) as connection:

@@ -1,4 +1,4 @@
-"""A payment gate as middleware of ASGI 3. Of an event stream the last part is withheld until it is paid (A2B §7)."""
+"""A payment gate as middleware of ASGI 3. The last part of an event stream is withheld until it is paid (A2B §7)."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class _FoldedHeaders(dict[str, str]):
         return super().get(name.lower(), default)
 
     def add(self, name: str, value: str) -> None:
-        """Add a header; the values of one that is sent twice count as a list, as either may be what an application
-        reads (RFC 9110 §5.3)."""
+        """Add a header; a header that is sent twice counts as a list of its values, as an application may read either
+        (RFC 9110 §5.3)."""
         self[name] = f"{self[name]}, {value}" if name in self else value
 
 

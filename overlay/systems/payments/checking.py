@@ -88,7 +88,7 @@ class PaymentSources:
 
 
 def utxo_chains(chains: Mapping[str, str]) -> dict[str, UtxoChain]:
-    """The UTXO chains among these (name to CAIP-2 id) by ticker; of several of a coin the first."""
+    """The UTXO chains among these (name to CAIP-2 id) by ticker; the first of several of a coin."""
     by_ticker: dict[str, UtxoChain] = {}
     for network in filter(None, map(by_caip2, chains.values())):
         by_ticker.setdefault(network.coin.upper(), UtxoChain(network.coin, network.kind))

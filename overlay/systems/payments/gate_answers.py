@@ -68,7 +68,7 @@ class StreamDelivery:
 
     async def may_begin(self) -> bool:
         """Whether a part may go out; False for a stream that is withheld as a whole, as the node does not answer.
-        Raises what else keeps the payment from being settled."""
+        Raises any other error that keeps the payment from being settled."""
         if self._settle is not None and not self.has_begun and self.failure is None:
             try:
                 await self._settle()
@@ -172,7 +172,7 @@ _FAILED_STATES = frozenset(("failed", "rejected", "canceled"))
 
 
 def is_failed(answer: GateAnswer, call: PaidCall) -> bool:
-    """Whether an answer to a call is that of failed work; of a streamed one the last part is looked at."""
+    """Whether an answer to a call reports failed work; the last part of a streamed answer decides."""
     return answer.status >= 400 or bool(call.rpc and any(map(_is_error, _messages(answer.body))))
 
 
@@ -181,7 +181,7 @@ _FORMS = ("task", "statusUpdate", "artifactUpdate", "message")
 
 
 def a2a_tasks(answer: GateAnswer) -> list[str]:
-    """The ids of A2A tasks in an answer; of a streamed one the last part is looked at."""
+    """The ids of A2A tasks in an answer; in the last part of a streamed answer."""
     results = (message.get("result") for message in _messages(answer.body) if isinstance(message, dict))
     held = [form for result in results if isinstance(result, dict) for form in (result, *map(result.get, _FORMS))]
     forms = [form for form in held if isinstance(form, dict)]

@@ -1,4 +1,4 @@
-"""The requests that a gate passes without payment: those of other paths, and preflights of browsers."""
+"""The requests that a gate passes without payment: requests for other paths, and preflights of browsers."""
 
 from __future__ import annotations
 

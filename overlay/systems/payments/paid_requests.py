@@ -86,7 +86,7 @@ _DOCUMENTED: dict[str, Any] = {"content": {JSON: {"schema": ref("PaymentRequired
 
 
 def describe(route: Route, operation: dict[str, Any]) -> None:
-    """Add what the gate answers to requests beyond a limit, in its own shape."""
+    """Describe the gate's answers to requests beyond a limit, in its own shape."""
     if route.limit is None or STREAM in route.media:
         return
     answers = operation["responses"]

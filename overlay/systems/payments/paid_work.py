@@ -174,7 +174,7 @@ class PaidWork:
         return PaymentRefusedError("StageMismatch", "task-failed", detail)
 
     def _offers_of(self, task: PaidTask) -> Sequence[Offer]:
-        """The offers, with the price that a task was begun at in place of the one that has its id by now."""
+        """The offers, where the price at which a task was begun replaces the present price with its id."""
         begun = self._settlement.offer_of(task)
         return self._offers if begun is None else [begun, *(offer for offer in self._offers if offer.id != begun.id)]
 

@@ -1,4 +1,4 @@
-"""Until when an interval lasts, by the calendar in UTC (A2B §5.5)."""
+"""The end of an interval, by the calendar in UTC (A2B §5.5)."""
 
 from __future__ import annotations
 

@@ -100,8 +100,8 @@ class Settlement:
         log.info("payment %s is released: %s", payment.txid[::-1].hex(), detail)
 
     async def recover(self) -> None:
-        """Finish what a process left that crashed, or that had no answer of a node. Raises SourceError, after all that
-        could be done was done."""
+        """Finish the payments that a crashed process left, or for which a node did not answer. Raises SourceError,
+        after everything else was done."""
         now, errors = self.now(), dict[str, SourceError]()
         for payment in await to_thread(self._store.unfinished, now - LEASE_SECONDS):
             if payment.state is PaymentState.SENDING and payment.chain in errors:
@@ -139,7 +139,7 @@ class Settlement:
             raise error
 
     async def look(self, payment: StoredPayment) -> PaymentState:
-        """The state of a payment that was sent, as the node has it now. The task of one that was double-spent fails,
+        """The state of a payment that was sent, as the node has it now. The task of a double-spent payment fails,
         unless it is completed; the interval that it paid for is taken back. Raises SourceError."""
         if payment.state is PaymentState.SETTLED:
             return payment.state
@@ -174,7 +174,8 @@ class Settlement:
         return PaymentState.SENT, ""
 
     def _node(self, payment: StoredPayment) -> Broadcaster:
-        """Raises SourceError for a chain that is no longer configured, or has a node that has not answered yet."""
+        """The node of a payment. Raises SourceError for a chain that is no longer configured, or has a node that has
+        not answered yet."""
         if payment.chain not in self._nodes:
             raise SourceUnavailableError(f"no node of {payment.chain} answers")
         return self._nodes[payment.chain]
@@ -313,5 +314,6 @@ def _after(stage: str, state: PaymentState) -> TaskState:
 
 
 def _log_failure(task: PaidTask) -> None:
-    """With the id of the task, by which its refund is looked up: after its failure no answer can be had with it."""
+    """Log the failure of a task with its id, by which its refund is looked up: after its failure no answer can be had
+    with it."""
     log.info("task %s failed: %s; a refund is %s", task.id, task.detail, "prepared" if task.refund else "not prepared")

@@ -69,8 +69,8 @@ class PaymentStore(Queries):
     # -- payments
 
     def reserve(self, payment: StoredPayment, spends: Sequence[Outpoint], task: PaidTask) -> None:
-        """Store a payment and the coins that it spends, and the running task that it pays for: a new one, or for a
-        final payment the one that needs it. One that was given back may be reserved again. Raises
+        """Store a payment and the coins that it spends, and the running task that it pays for: a new task, or for a
+        final payment the task that needs it. A payment that was given back may be reserved again. Raises
         DuplicatePaymentError, TaskStateError."""
         with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
             stored = connection.execute(select(payments.c.state).where(*_same(payment))).scalar()
@@ -85,8 +85,8 @@ class PaymentStore(Queries):
                 _hold(connection, payment.chain, outpoint, payment.txid)
 
     def hold(self, chain: str, tx: Transaction) -> bool:
-        """Hold what a transaction spends that pays for something else than a task; False where a payment or another
-        transaction holds it. Held twice, it is held once."""
+        """Hold the coins of a transaction that pays for something else than a task; False where a payment or another
+        transaction holds them. Holding twice changes nothing."""
         with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
             same = payments.c.chain == chain, payments.c.txid == tx.txid
             claimed = select(payments.c.state).where(*same, payments.c.state.not_in(GIVEN_BACK))
@@ -154,8 +154,8 @@ class PaymentStore(Queries):
         return PaidTask(**row) if row else None
 
     def waiting(self, name: str, card: str, *, is_late: bool = False) -> PaidTask | None:
-        """The task of a card that needs its final payment, or failed, and has this name of A2A; of several the
-        newest."""
+        """The task of a card that needs its final payment, or failed, and has this name of A2A; the newest of
+        several."""
         state = paid_tasks.c.state == (TaskState.FAILED if is_late else TaskState.NEEDS_FINAL)
         of_card = or_(paid_tasks.c.card == card, paid_tasks.c.card.is_(None))
         named = paid_tasks.c.head.contains(json.dumps(name), autoescape=True)
@@ -163,7 +163,7 @@ class PaymentStore(Queries):
         return next((task for row in rows if name in (task := PaidTask(**row)).names), None)
 
     def overdue(self, now: int) -> list[PaidTask]:
-        """Tasks past their deadline: that of the final payment, or that of their work."""
+        """Tasks past the deadline of their final payment, or of their work."""
         states = paid_tasks.c.state.in_((TaskState.NEEDS_FINAL, TaskState.RUNNING))
         overdue = select(paid_tasks).where(states, paid_tasks.c.deadline <= now)
         return [PaidTask(**row) for row in self._rows(overdue.order_by(paid_tasks.c.deadline))]

@@ -94,10 +94,10 @@ class ReceiptIntake:
         bind: str | None = None,
         payment: PaymentProof | None = None,
     ) -> AcceptedReceipts:
-        """Store the receipts in a document of a kind of `work_receipts`; a repeated document changes nothing.
-        `listing` names the agent that a key of the document works for, where the key is not bound to it yet; `bind` is
-        the token by which it consents. Without a document (None) only the key is bound. Raises DocumentError with
-        the code of what is wrong, StoreError."""
+        """Store the receipts in a document of a kind of `work_receipts`; a repeated document changes nothing. `listing`
+        names the agent that a key of the document works for, where the key is not bound to it yet; `bind` is the token
+        by which it consents. Without a document (None) only the key is bound. Raises DocumentError with the code of its
+        fault, StoreError."""
         now_ms = int(self._clock() * 1_000)
         agent = None if listing is None else self._agent(listing)
         held = None if agent is None else self._bind(agent, bind, now_ms)
@@ -174,8 +174,9 @@ class ReceiptIntake:
         return proof.on(row, paid) if paid else row
 
     def _payable(self, listing: str, proof: _ChainPayment) -> list[Offer]:
-        """The offers of an agent that named their address when the payment was mined, on a chain that is real money
-        where the agent's own is. Else what others paid to an address before would be the agent's."""
+        """The offers of an agent that named their address when the payment was mined, on a chain with real money where
+        the agent's own chain has real money. Otherwise earlier payments by others to an address would count for the
+        agent."""
         registration = self._repository.listing(listing)
         agent = agent_of(registration)
         network = by_caip2(agent.caip2) if agent else None

@@ -76,7 +76,7 @@ ratings = rebuilt_table(
     *optional(basis_sha256=LargeBinary),
 )
 """Ratings in thousandths, null without a receipt that counts; `base_score` is without E3. A listing is due for rating
-while more was submitted than is rated."""
+while `submitted` is above `rated`."""
 
 _IS_NEW, _HAS_SCORE = ratings.c.submitted > ratings.c.rated, ratings.c.score.is_not(None)
 partial_index("ratings_new", _IS_NEW, ratings.c.as_of, ratings.c.listing)
@@ -354,8 +354,8 @@ MAX_KEYS = 64
 
 
 def record_rating(writer: Writer, listing: str, submitted: int, rating: StoredRating, rated_at: int) -> bool:
-    """Store the rating of a listing by what was `submitted` until then. Where its score reaches, or falls below, the
-    score `rated_at`, mark the listings that it paid to be rated again. Returns whether the visible rating changed."""
+    """Store the rating of a listing up to the number `submitted`. Where its score reaches, or falls below, the score
+    `rated_at`, mark the listings that it paid to be rated again. Returns whether the visible rating changed."""
     with writer.transaction() as connection:
         was_rated, is_changed = _record_rating(connection, listing, submitted, rating, rated_at)
         if was_rated != (rating.base_score is not None and rating.base_score >= rated_at):
@@ -434,7 +434,7 @@ def _enlist_ratings(connection: Connection) -> None:
 
 @fills(trust_edges)
 def _enlist_edges(connection: Connection) -> None:
-    """Have the edges of all receipts computed: those of `edge_pairs`."""
+    """Have the edges of all receipts computed, for the pairs of `edge_pairs`."""
     signed = select(receipts.c.counter_signer, receipts.c.worker).where(receipts.c.counter_signer != "")
     paid = select(literal(ANYBODY), receipts.c.worker).where(receipts.c.payment != "")
     pairs = union(signed, paid).subquery()
@@ -453,7 +453,7 @@ def touch_rated(connection: Connection, listings: Iterable[str]) -> None:
 def _record_rating(
     connection: Connection, listing: str, submitted: int, rating: StoredRating, rated_at: int
 ) -> tuple[bool, bool]:
-    """Store a rating of what was submitted until then. Returns whether the one before, without E3, was `rated_at` or
+    """Store a rating up to the number `submitted`. Returns whether the rating before, without E3, was `rated_at` or
     more, and whether readers see another one."""
     same = ratings.c.listing == listing
     row = connection.execute(select(ratings).where(same)).mappings().one()
@@ -480,8 +480,8 @@ def edge_pairs(rows: Iterable[StoredReceipt]) -> list[EdgePair]:
 
 
 def _add(connection: Connection, row: StoredReceipt) -> bool:
-    """Insert a record, or give a stored one its payment; whether anything changed. Of a receipt that as strong ones are
-    stored of, only some more."""
+    """Insert a record, or give a stored one its payment; returns whether anything changed. Where records as strong are
+    stored for a receipt, only some more are."""
     values = row_of(row)
     statement = upsert(connection, receipts).values(**values)
     if row.payment:

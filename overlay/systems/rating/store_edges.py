@@ -17,7 +17,7 @@ trust_edges = rebuilt_table(
     *required(submitted=BigInteger, computed=BigInteger, level=String, successes=Integer, failures=Integer),
     Index("trust_edges_by_worker", "worker"),
 )
-"""One row for each pair with a receipt. It is due for computation while more was submitted than is computed."""
+"""One row for each pair with a receipt. It is due for computation while `submitted` is above `computed`."""
 
 blocked_workers = original_table("blocked_workers", *keys(worker=String), *required(blocked_at=BigInteger))
 
@@ -27,8 +27,7 @@ NEW_EDGE = {"submitted": 1, "computed": 0, "level": "unknown", "successes": 0, "
 
 
 def touch_edges(connection: Connection, pairs: Iterable[EdgePair]) -> None:
-    """Have edges computed again: those of receipts that are stored in the same transaction. No agent observes
-    itself."""
+    """Have the edges of receipts that are stored in the same transaction computed again. No agent observes itself."""
     for pair in sorted({*pairs}):
         if pair.observer == pair.worker:
             continue

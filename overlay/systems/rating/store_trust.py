@@ -69,7 +69,7 @@ class TrustGraph(Queries):
 
 
 def _store(connection: Connection, pair: EdgePair, trust_edge: TrustEdge, submitted: int) -> None:
-    """Store an edge as computed from what was `submitted` by then."""
+    """Store an edge as computed up to the number `submitted`."""
     same = (trust_edges.c.observer == pair.observer, trust_edges.c.worker == pair.worker)
     later = (*same, trust_edges.c.computed < submitted)
     connection.execute(update(trust_edges).where(*later).values(**trust_edge._asdict(), computed=submitted))

@@ -216,7 +216,7 @@ def change_of(tx: Transaction) -> list[OperatorCoin]:
 
 
 def is_signed_form(withdrawal: Withdrawal, tx: Transaction) -> bool:
-    """Whether a transaction spends and pays what the unsigned one of a withdrawal does, and has signatures."""
+    """Whether a transaction spends and pays the same as the unsigned one of a withdrawal, and has signatures."""
     unsigned = read_exactly(withdrawal.unsigned)
     same_inputs = [tx_input.prevout for tx_input in unsigned.inputs] == [tx_input.prevout for tx_input in tx.inputs]
     return same_inputs and unsigned.outputs == tx.outputs and all(tx_input.script for tx_input in tx.inputs)

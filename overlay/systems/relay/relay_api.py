@@ -66,7 +66,7 @@ def _listed(value: Any) -> Any:
 
 
 Succession = Annotated[list[Any], BeforeValidator(_listed), Field(json_schema_extra={"type": ["object", "array"]})]
-"""The form of records, of which a single one may come without a list."""
+"""The form of records; a single record may come without a list."""
 
 
 class NewAgent(OpenBody):
@@ -83,7 +83,7 @@ class NewAgent(OpenBody):
 
 
 class NewTask(OpenBody):
-    """A task. Of the request, only the price concerns the relay."""
+    """A task. Only the price in the request concerns the relay."""
 
     prompt: str
     submitted_by: str | None = Field(default=None, max_length=MAX_ID)

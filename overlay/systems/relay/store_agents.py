@@ -114,7 +114,8 @@ class RelayAgents(Queries):
 
 
 def _take_place(connection: Connection, agent: RelayAgent, client: str) -> None:
-    """Raises TooManyAgentsError. Where all places are taken, those of agents that have expired are given up."""
+    """Check that there is room for an agent; where all places are taken, expired agents lose theirs. Raises
+    TooManyAgentsError."""
     without_account = _has_no_account(relay_places.c.motebit_id)
     full = client and full_network(connection, relay_places.c.client, client, MAX_OF_CLIENT, without_account)
     if full:

@@ -175,8 +175,8 @@ def _free_coins(connection: Connection, *where: Any, order: Sequence[Any]) -> li
 
 
 def drop_coins(connection: Connection, txid: bytes, now: int) -> int:
-    """Delete the coins of a transaction that is in no block or mempool, and cancel the unsigned withdrawals of these;
-    those of signed ones stay, as both may still be mined. The number of coins that are deleted."""
+    """Delete the coins of a transaction that is in no block or mempool, and cancel the unsigned withdrawals that spend
+    them; coins of signed withdrawals stay, as both may still be mined. Returns the number of deleted coins."""
     users = select(relay_coins.c.withdrawal).where(relay_coins.c.txid == txid)
     for row in connection.execute(select(relay_withdrawals).where(relay_withdrawals.c.id.in_(users))).mappings().all():
         cancel_unsigned(connection, Withdrawal(**row), now)

@@ -89,7 +89,7 @@ def _locked(relay: Relay, mid: str, key: str, task: TaskRequest) -> SubmittedTas
 
 def price_of(worker: RelayAgent, capabilities: Sequence[str]) -> int:
     """The price of a task: the sum over the capabilities that it needs, or the dearest where it names none. Raises
-    RelayRefusedError for one that the worker has not."""
+    RelayRefusedError for a capability that the worker does not have."""
     missing = [name for name in capabilities if name not in worker.capabilities]
     if missing:
         raise RelayRefusedError(409, "capability-missing", f"the agent has no capability {missing[0][:200]!a}")

@@ -1,4 +1,4 @@
-"""Queue and send deliveries, in one process at a time. Deliveries of one webhook are sent in sequence, those of
+"""Queue and send deliveries, in one process at a time. Deliveries of one webhook are sent in sequence, deliveries of
 different webhooks concurrently: a slow target delays only its own."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BACKOFF = Backoff(10.0, 6 * 3_600.0, factor=3.0)
 """The pauses between two tries, give or take a fifth."""
 
 GIVE_UP_SECONDS = 3 * 86_400
-"""After so long without a success a webhook ends."""
+"""The seconds without a success after which a webhook ends."""
 
 WORKERS, PER_DOMAIN = 32, 2
 """Deliveries under way: in all, and to hosts of one registrable domain."""
@@ -103,8 +103,8 @@ class DeliveryLoop:
             self._sending[id_] = asyncio.create_task(self._send(id_, domain))
 
     def _startable(self, sending: set[str], domains: Counter[str]) -> list[tuple[str, str]]:
-        """The webhooks, with the domains of their targets, to which deliveries may start beside those under way:
-        the first that are due, of each domain a few, as those of one must not hide the others."""
+        """The webhooks, with the domains of their targets, to which deliveries may start beside those under way: the
+        first due ones, a few for each domain, as one domain must not hide the others."""
         chosen: list[tuple[str, str]] = []
         with closing(self._webhooks.due(int(self._clock()))) as due:
             for id_, url in due:

@@ -45,7 +45,7 @@ _NARROW = ("owner", "domain", "skill", "tag", "currency", "interval", "chain")
 
 
 class _Saved(NamedTuple):
-    """A query and its keys: the groups of facts and `word:` terms of which a listing needs one each, the facts and
+    """A query and its keys: the groups of facts and `word:` terms, one of each of which a listing needs, the facts and
     phrases that it must not have, and the phrases that it needs."""
 
     query: Query

@@ -77,8 +77,8 @@ class StoredWebhook:
 
 class Delivery(NamedTuple):
     """A delivery, and its entry in the log: `state` is waiting, delivered or dropped, `body` is sent while it waits,
-    `outcome` is the result of the last try. `mark` is random, as a database that was put back or took over queues other
-    deliveries under the same numbers; "" in those of version 0.2.0."""
+    `outcome` is the result of the last try. `mark` is random, as a restored database, or one that took over, queues
+    other deliveries under the same numbers; "" in deliveries of version 0.2.0."""
 
     subscription: str
     sequence: int

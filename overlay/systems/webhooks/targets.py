@@ -33,7 +33,7 @@ class Targets:
         self._visits, self._sign = visits, sign
 
     async def check(self, url: str) -> str:
-        """A URL in canonical form. Raises FetchError for one that nothing is sent to."""
+        """A URL in canonical form. Raises FetchError for a URL to which nothing is sent."""
         return (await self._visits.target(url)).url
 
     async def post(

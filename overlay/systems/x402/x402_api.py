@@ -120,7 +120,8 @@ def _answer(
 
 
 def resource(base: str, item: dict[str, Any]) -> dict[str, Any]:
-    """A listing as a discovery resource. Its texts are cut to what the Bazaar takes; `metadata.id` is the listing's."""
+    """A listing as a discovery resource. Its texts are cut to the lengths that the Bazaar takes; `metadata.id` is the
+    listing's."""
     about = listing_url(base, item["id"])
     members: dict[str, Any] = {
         "resource": shared_url(item["url"]) or about,

@@ -20,7 +20,7 @@ from parsers.errors import ParseError
 TOPIC = "tm_agent_registry"
 NODE_BYTES, LARGE_NODE_BYTES = 8 << 20, 2 * MAX_BEEF_BYTES + SMALL_BYTES
 """Bytes of an answer with one transaction and its merkle path in hex, at most: of several at once, and of one that is
-read alone, which can be as large as what a peer admits."""
+read alone, which can be as large as the largest transaction that a peer admits."""
 
 OUTPUT_BYTES = 256
 """Bytes of an output in a list, at most."""

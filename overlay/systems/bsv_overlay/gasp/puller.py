@@ -28,8 +28,8 @@ TRIES = 20
 """Rounds in which an output is retried that the peer does not deliver, or that is proved by a block unknown here."""
 
 RELIST_SECONDS, EMPTY_SECONDS = 86_400.0, 3_600.0
-"""After this, the outputs are listed from the start again: the peer may have been restored from a copy, with lower
-scores. It is likely where nothing is listed from the score of the last output on."""
+"""The seconds after which the outputs are listed from the start again: the peer may have been restored from a copy,
+with lower scores. It is likely where nothing is listed from the score of the last output on."""
 
 FAR = 1_000
 """A score of more than so many times the others is not where the next round begins: it would hide all that follows."""
