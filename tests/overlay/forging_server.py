@@ -52,8 +52,8 @@ class Server:
         return self.proofs[id_] | {"from": first, "headers": self.headers[first : first + self.page]}
 
 
-class Own:
-    """A source of the user's own that says what a test wants."""
+class FakeSource:
+    """A source of the user's own with the answers that a test sets."""
 
     name = "my node"
     knows_heights = True

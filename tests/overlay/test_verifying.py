@@ -32,7 +32,7 @@ from tests.headers import header as mined
 from tests.indexing import Indexing
 from tests.oracles.wire import frames, read_block
 from tests.overlay.calls import TOWER
-from tests.overlay.forging_server import REGTEST, UPDATED, Own, Server, check, look, words
+from tests.overlay.forging_server import REGTEST, UPDATED, FakeSource, Server, check, look, words
 from tests.parsers.writers import from_branch
 
 __all__ = ["look"]
@@ -90,7 +90,7 @@ def test_every_listing_is_proved_once_the_values_of_inputs_before_it_are_known(
         if report.missing:
             assert set(report.missing) <= {"registration", "lineage"}
             assert "which is not in the answer" in words(report, "lineage")
-            assert check(honest, id_, trusted=Own(holds=True, values=values)).missing == []
+            assert check(honest, id_, trusted=FakeSource(holds=True, values=values)).missing == []
 
 
 def test_a_server_of_several_is_proved_by_its_own_id(honest: LocalSource, store: Store) -> None:
@@ -110,26 +110,26 @@ def test_a_server_of_several_is_proved_by_its_own_id(honest: LocalSource, store:
 
 
 def test_a_node_of_ones_own_proves_that_nothing_is_newer(server: Server) -> None:
-    report = check(server, trusted=Own(holds=True, unspent=True))
+    report = check(server, trusted=FakeSource(holds=True, unspent=True))
     assert report.missing == []
     assert {step.step: step.outcome for step in report.steps}["newest"] == "proved"
     assert server.requests == []  # no headers are needed from the server
 
 
 def test_an_outpoint_that_a_node_of_ones_own_knows_to_be_spent_is_not_verified(server: Server) -> None:
-    report = check(server, trusted=Own(holds=True, unspent=False))
+    report = check(server, trusted=FakeSource(holds=True, unspent=False))
     assert report.missing == ["newest"]
     assert report.as_json()["verified"] is False
     assert "as spent: there is a newer revision" in words(report, "newest")
     # a node that does not have the block says nothing about its outputs
-    report = check(server, trusted=Own(holds=None, unspent=False))
+    report = check(server, trusted=FakeSource(holds=None, unspent=False))
     assert report.missing == []
     assert "only your own node with the block" in words(report, "newest", verify.NOT_CHECKED)
 
 
 def test_a_source_of_ones_own_that_does_not_know_the_block_leaves_it_to_the_headers(server: Server) -> None:
-    assert check(server, trusted=Own(holds=None)).missing == []
-    report = check(server, trusted=Own(holds=False))
+    assert check(server, trusted=FakeSource(holds=None)).missing == []
+    report = check(server, trusted=FakeSource(holds=False))
     assert report.missing == ["chain", "lineage"]
     assert "does not have the block" in words(report, "chain")
 
@@ -138,7 +138,7 @@ def test_a_source_of_ones_own_on_another_chain_is_named_as_such(server: Server) 
     """It does not know the block, and has another one there, or below it, or another genesis block."""
     for number in (server.proofs[UPDATED]["height"], 60, 0):
         other = [*server.headers[:number], mined(bytes(32), time=number + 1).hex()]
-        report = check(server, trusted=Own(holds=None, headers=other))
+        report = check(server, trusted=FakeSource(holds=None, headers=other))
         assert report.missing == ["chain", "lineage"]
         assert (
             f"the chain of your own source my node does not link with the served headers: at height {number:,}"
@@ -146,8 +146,8 @@ def test_a_source_of_ones_own_on_another_chain_is_named_as_such(server: Server) 
         )
     # one that has the block, and is another network's
     other = [mined(bytes(32), time=1).hex()]
-    assert check(server, trusted=Own(holds=True, headers=other)).missing == ["chain", "lineage"]
-    source = Own(holds=None, headers=server.headers[:60])
+    assert check(server, trusted=FakeSource(holds=True, headers=other)).missing == ["chain", "lineage"]
+    source = FakeSource(holds=None, headers=server.headers[:60])
     assert check(server, trusted=source).missing == []
 
 
@@ -365,7 +365,7 @@ def test_a_hidden_update_is_not_found_out_by_bytes_but_by_a_node(
         "owner": first.event.owner, "cheapest": item_json.cheapest_json(cards.read(card, Kind.AGENT).offers),
     }  # fmt: skip
     assert check(server).missing == []
-    report = check(server, trusted=Own(holds=True, unspent=False))
+    report = check(server, trusted=FakeSource(holds=True, unspent=False))
     assert report.missing == ["newest"]
     assert "there is a newer revision" in words(report, "newest")
 
@@ -381,15 +381,15 @@ def test_a_network_where_blocks_cost_nothing_proves_nothing_unless_it_is_expecte
     report = check(server, expected=None)
     assert report.missing == ["chain"]
     assert "give --chain bsv:regtest" in words(report, "chain")
-    assert check(server, expected=None, trusted=Own(holds=None)).missing == ["chain"]
+    assert check(server, expected=None, trusted=FakeSource(holds=None)).missing == ["chain"]
 
 
 def test_a_network_where_blocks_cost_nothing_is_worth_what_the_users_own_source_says_of_it(server: Server) -> None:
-    assert check(server, expected=None, trusted=Own(holds=True)).missing == []
-    report = check(server, expected=None, trusted=Own(holds=False))
+    assert check(server, expected=None, trusted=FakeSource(holds=True)).missing == []
+    report = check(server, expected=None, trusted=FakeSource(holds=False))
     assert report.missing == ["chain", "lineage"]
     assert "does not have the block" in words(report, "chain")
-    assert check(server, expected="bsv:mainnet", trusted=Own(holds=True)).missing == ["chain"]
+    assert check(server, expected="bsv:mainnet", trusted=FakeSource(holds=True)).missing == ["chain"]
 
 
 def test_a_transaction_of_64_bytes_proves_nothing(server: Server) -> None:
@@ -419,7 +419,7 @@ def test_whatever_is_answered_there_is_a_report(server: Server, data: st.DataObj
         for name in data.draw(st.sets(st.sampled_from(sorted(answer)), max_size=3)):
             answer[name] = data.draw(junk)
     server.headers = [*server.headers]
-    trusted = data.draw(st.sampled_from([Own(holds=True), Own(holds=True), None]))
+    trusted = data.draw(st.sampled_from([FakeSource(holds=True), FakeSource(holds=True), None]))
     if trusted is None:
         server.headers[data.draw(st.integers(0, 125))] = data.draw(junk)
     report = check(server, trusted=trusted)
@@ -438,7 +438,7 @@ def test_an_inscription_in_a_witness_is_proved_with_the_values_of_the_inputs_bef
     moved = kit.move(first)
     kit.mine(moved)
     answer = look(kit, "ltc")
-    trusted = Own(holds=True, unspent=True)
+    trusted = FakeSource(holds=True, unspent=True)
     report = check(answer, str(first), trusted=trusted, expected="ltc:regtest")
     assert report.missing == []
     report = check(answer, str(second), trusted=trusted, expected="ltc:regtest")
@@ -457,7 +457,7 @@ def test_a_satoshi_that_was_burned_is_followed_to_its_end(look: Callable[..., Lo
     burned = kit.burn(first)
     kit.mine(burned)
     answer = look(kit, "bsv")
-    trusted = Own(holds=True)
+    trusted = FakeSource(holds=True)
     report = check(answer, str(first), trusted=trusted)
     assert report.missing == []
     assert words(report, "newest", "proved") == "the satoshi is burned, which is final"
@@ -480,7 +480,7 @@ def test_a_server_that_gives_header_by_header_is_given_up(monkeypatch: pytest.Mo
 
 
 def link(
-    header: bytes, height: int, fetch: Callable[[int], list[bytes]], trusted: Own | None = None, coin: str = "bsv",
+    header: bytes, height: int, fetch: Callable[[int], list[bytes]], trusted: FakeSource | None = None, coin: str = "bsv",
     name: str = "mainnet",
 ) -> str:  # fmt: skip
     """How one block is linked to its chain."""
@@ -547,7 +547,7 @@ def test_where_required_bits_or_work_cannot_be_checked_a_source_of_ones_own_is_r
 ) -> None:
     with pytest.raises(NotProvedError, match=why):
         link(bytes(80), height, lambda _: pytest.fail("not asked"), coin=coin, name=name)
-    assert link(bytes(80), height, lambda _: [], Own(holds=True), coin, name)
+    assert link(bytes(80), height, lambda _: [], FakeSource(holds=True), coin, name)
 
 
 def test_the_fewest_headers_are_requested() -> None:

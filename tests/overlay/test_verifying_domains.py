@@ -25,7 +25,7 @@ from tests.fakes import MemoryChain
 from tests.https import Https
 from tests.indexing import Indexing
 from tests.overlay.asked_hosts import AskedHosts
-from tests.overlay.forging_server import REGTEST, Look, Own, Server, check, look, words
+from tests.overlay.forging_server import REGTEST, FakeSource, Look, Server, check, look, words
 from tests.overlay.test_cli import Run, alone, run
 from tests.parsers.writers import build_split
 from tests.pointer_facts import Clock, card, digest, serves
@@ -198,7 +198,11 @@ def test_a_pointer_is_proved_on_every_chain_and_in_every_form(tmp_path: Path, co
         visits.record_fetch(indexing.writer, id_, serves(job.next_at + 1, ALPHA))
         local = LocalSource(ListingRepository(indexing.store))
         report = check(
-            local, id_, hosts=AskedHosts(bodies={id_: ALPHA}), trusted=Own(holds=True), expected=f"{coin}:regtest"
+            local,
+            id_,
+            hosts=AskedHosts(bodies={id_: ALPHA}),
+            trusted=FakeSource(holds=True),
+            expected=f"{coin}:regtest",
         )
     assert report.missing == [], report.steps
     assert "domain" not in report.not_proved_members

@@ -19,12 +19,12 @@ from parsers.cards import Kind
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import p2pkh, tapscript
 from tests.headers import header as mined
-from tests.overlay.forging_server import Look, Own, Server, check, look, words
+from tests.overlay.forging_server import FakeSource, Look, Server, check, look, words
 from tests.parsers.writers import from_branch
 
 __all__ = ["look"]
 
-PLACE = {"owner", "outpoint", "status"}
+LOCATION_MEMBERS = {"owner", "outpoint", "status"}
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_every_move_of_an_honest_answer_is_proved_to_be_in_a_block(server: Serve
     report = check(server, str(listed))
     assert report.missing == []
     assert "after 3 transactions, each in a block of the chain" in words(report, "lineage", "proved")
-    assert set(report.not_proved_members).isdisjoint(PLACE | {"createdHeight", "app"})
+    assert set(report.not_proved_members).isdisjoint(LOCATION_MEMBERS | {"createdHeight", "app"})
     assert server.requests == [0]  # one range of headers for all
 
 
@@ -101,7 +101,9 @@ def test_a_transfer_in_no_block_is_not_believed(server: Server, listed: Outpoint
     hop = invented(server, str(listed))
     check_refused(check(server, str(listed)), hop, "does not prove that it is in a block")
     # a node of one's own that has the winner's block changes nothing
-    check_refused(check(server, str(listed), trusted=Own(holds=True)), hop, "does not prove that it is in a block")
+    check_refused(
+        check(server, str(listed), trusted=FakeSource(holds=True)), hop, "does not prove that it is in a block"
+    )
 
 
 @pytest.mark.parametrize("invented", [move_to_mallory, burn])
@@ -128,7 +130,7 @@ def check_refused(report: VerificationReport, hop: dict[str, Any], why: str) -> 
     assert report.missing == ["lineage"]
     assert why in words(report, "lineage")
     assert hop["txid"] in words(report, "lineage")
-    assert set(report.not_proved_members) >= PLACE
+    assert set(report.not_proved_members) >= LOCATION_MEMBERS
     assert {"name", "offers", "updatedHeight"}.isdisjoint(report.not_proved_members)
 
 
@@ -142,7 +144,7 @@ def test_a_hops_proof_is_held_to_its_block(server: Server, listed: Outpoint, nam
         proof["current"] |= {member: proof[member]}
     report = check(server, str(listed))
     assert report.missing == ["lineage"]
-    assert set(report.not_proved_members) >= PLACE | {"createdHeight"}
+    assert set(report.not_proved_members) >= LOCATION_MEMBERS | {"createdHeight"}
 
 
 def test_current_is_the_last_of_the_way(server: Server, listed: Outpoint) -> None:
@@ -214,7 +216,7 @@ def test_an_envelope_of_another_satoshi_in_the_same_output_is_no_revision(look: 
     both = kit.spend([first, kit.fund()], [(10**6, p2pkh("bob"))], witnesses=[(), stack])
     kit.mine(both)
     server = Server(look(kit, "ltc"), str(first))
-    trusted = Own(holds=True)
+    trusted = FakeSource(holds=True)
     assert check(server, str(first), trusted=trusted, expected="ltc:regtest").missing == []
     proof, item = server.proofs[str(first)], server.items[str(first)]
     (registered,) = [{name: proof[name] for name in proof["after"][0]}]

@@ -153,7 +153,7 @@ def test_a_proof_that_cannot_be_read_is_refused(server: Server, listed: Outpoint
 
 
 @pytest.mark.parametrize("member", ["coinbase", "reserved", "coinbaseBump", "bump"])
-def test_no_part_of_the_proof_can_be_another_s(server: Server, listed: Outpoint, member: str) -> None:
+def test_no_part_of_the_proof_can_be_of_another_listing(server: Server, listed: Outpoint, member: str) -> None:
     proof = server.proofs[str(listed)]
     others = proof["before"][0]["witness"] | {"reserved": "11" * 32}  # all coinbases of the mint reserve zeros
     proof["witness"] |= {member: others[member]}

@@ -28,7 +28,7 @@ from parsers.cards.offers import Offer
 from parsers.claims.amount_due import PaymentRefusedError
 from tests.chainkit import agent
 from tests.overlay.client.world import BASIC, BUYER, DOLLARS, MONTH, PAYEE, PAYER, PLACEHOLDER, PaidRegistry
-from tests.overlay.forging_server import Own
+from tests.overlay.forging_server import FakeSource
 
 COINS = [Coin(Outpoint(sha256(bytes((number,))).digest(), 0), 100_000) for number in range(3)]
 
@@ -114,7 +114,7 @@ class LyingTransport(httpx.AsyncHTTPTransport):
         return httpx.Response(response.status_code, stream=httpx.ByteStream(body))
 
 
-WANTED: dict[str, Any] = {"config_id": "wt-basic", "most_satoshis": 10**8, "expected": "bsv:regtest"}
+OFFER: dict[str, Any] = {"config_id": "wt-basic", "most_satoshis": 10**8, "expected": "bsv:regtest"}
 ANY = {"newest_unchecked": True}
 
 
@@ -123,13 +123,13 @@ async def test_an_address_that_is_not_proved_is_not_paid(registry: PaidRegistry)
     async with AsyncOverlayClient(registry.url, transport=LyingTransport()) as overlay:
         assert (await overlay.quote(registry.id, "wt-basic")).address == PAYER.address
         with pytest.raises(NotVerifiedError, match="is not proved: ") as caught:
-            await overlay.pay(registry.id, PAYER, coins, **WANTED, **ANY)
+            await overlay.pay(registry.id, PAYER, coins, **OFFER, **ANY)
     assert caught.value.report is not None
     assert "card" in caught.value.report.missing or "answer" in caught.value.report.missing
     async with AsyncOverlayClient(registry.url) as overlay:
         with pytest.raises(NotVerifiedError):
-            await overlay.pay(registry.id, PAYER, coins, **{**WANTED, "expected": "bsv:mainnet"}, **ANY)
-        claim = await overlay.pay(registry.id, PAYER, coins, **WANTED, **ANY)
+            await overlay.pay(registry.id, PAYER, coins, **{**OFFER, "expected": "bsv:mainnet"}, **ANY)
+        claim = await overlay.pay(registry.id, PAYER, coins, **OFFER, **ANY)
         review = await overlay.pay_check({"claim": claim.value, "id": registry.id, "skillId": "echo"})
     assert (review.ok, review.paid_satoshis, review.needed_satoshis) == (True, 50_000, 50_000)
 
@@ -139,7 +139,7 @@ async def test_a_price_in_dollars_needs_a_rate(registry: PaidRegistry) -> None:
     before = list(coins)
     async with AsyncOverlayClient(registry.url) as overlay:
         with pytest.raises(PaymentRefusedError, match="there is no usable exchange rate"):
-            await overlay.pay(registry.id, PAYER, coins, **{**WANTED, "config_id": "wt-usd"}, **ANY)
+            await overlay.pay(registry.id, PAYER, coins, **{**OFFER, "config_id": "wt-usd"}, **ANY)
     assert coins == before
 
 
@@ -157,24 +157,24 @@ async def test_nothing_is_paid_before_another_source_confirms_the_newest_revisio
                 {"trusted": open_source(str(registry.home / "headers.bin"))},
                 "nothing shows that this revision is the new",
             ),
-            ({"trusted": Own(True, unspent=None)}, "nothing shows"),
-            ({"trusted": Own(True, unspent=False)}, "is not proved: newest"),
+            ({"trusted": FakeSource(True, unspent=None)}, "nothing shows"),
+            ({"trusted": FakeSource(True, unspent=False)}, "is not proved: newest"),
             ({"against": [registry.url, f"{registry.url}/v1/"]}, "nothing shows"),
             ({"against": ["http://127.0.0.1:9"]}, "http://127.0.0.1:9 does not confirm it: cannot query"),
-            ({"against": ["http://127.0.0.1:9"], "trusted": Own(True, unspent=False)}, "is not proved: newest"),
+            ({"against": ["http://127.0.0.1:9"], "trusted": FakeSource(True, unspent=False)}, "is not proved: newest"),
         ]
         for sources, complaint in refused:
             with pytest.raises(NotVerifiedError, match=complaint):
-                await overlay.pay(registry.id, PAYER, coins, **WANTED, **sources)
+                await overlay.pay(registry.id, PAYER, coins, **OFFER, **sources)
         confirming: list[dict[str, Any]] = [
-            {"trusted": Own(True, unspent=True)},
+            {"trusted": FakeSource(True, unspent=True)},
             {"against": [mirror]},
             {"against": ["http://127.0.0.1:9", mirror]},
             {"trusted": open_source(str(registry.home / "headers.bin")), "against": [mirror]},
         ]
         for sources in confirming:
             listed = list(coins)
-            claim = await overlay.pay(registry.id, PAYER, listed, **WANTED, **sources)
+            claim = await overlay.pay(registry.id, PAYER, listed, **OFFER, **sources)
             assert claim.payment.paid == 50_000
 
 
@@ -186,14 +186,14 @@ async def test_an_overlay_that_is_out_of_date_does_not_have_the_previous_owner_p
     async with AsyncOverlayClient(registry.url) as overlay:
         for others in ([after_sale], [mirror, after_sale]):
             with pytest.raises(NotVerifiedError, match="may have a newer revision") as caught:
-                await overlay.pay(registry.id, PAYER, coins, **WANTED, against=others)
+                await overlay.pay(registry.id, PAYER, coins, **OFFER, against=others)
             assert after_sale in str(caught.value)
     async with AsyncOverlayClient(after_sale) as overlay:
         with pytest.raises(NotVerifiedError, match="nothing shows") as caught:
-            await overlay.pay(registry.id, PAYER, coins, **WANTED, against=[mirror])
+            await overlay.pay(registry.id, PAYER, coins, **OFFER, against=[mirror])
         assert f"{mirror} has outpoint" in str(caught.value)
         claim = await overlay.pay(
-            registry.id, PAYER, coins, **WANTED, trusted=Own(True, unspent=True), against=[mirror]
+            registry.id, PAYER, coins, **OFFER, trusted=FakeSource(True, unspent=True), against=[mirror]
         )
     payee = key_hash(BUYER.address)
     assert payee is not None
@@ -205,7 +205,7 @@ async def test_a_burned_listing_is_not_paid(registry: PaidRegistry, after_sale: 
     async with AsyncOverlayClient(after_sale) as overlay:
         (gone,) = (await overlay.search(status="burned")).items
         with pytest.raises(NotVerifiedError, match="is burned, and only a live listing is paid"):
-            await overlay.pay(gone.id, PAYER, coins, **WANTED, **ANY)
+            await overlay.pay(gone.id, PAYER, coins, **OFFER, **ANY)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ async def test_another_overlays_answer_is_read_with_suspicion(
         app.router.add_get("/v1/listings/{id}", answer)
         async with TestServer(app) as other:
             with pytest.raises(NotVerifiedError, match=complaint):
-                await overlay.pay(registry.id, PAYER, list(COINS), **WANTED, against=[str(other.make_url("/"))])
+                await overlay.pay(registry.id, PAYER, list(COINS), **OFFER, against=[str(other.make_url("/"))])
 
 
 # -- coins -------------------------------------------------------------------------------------------------------------
@@ -246,10 +246,10 @@ async def test_coins_that_a_claim_spends_are_replaced_by_its_change(registry: Pa
     listed = from_file(file)
     async with AsyncOverlayClient(registry.url) as overlay:
         for coins in (link, listed):
-            first = await overlay.pay(registry.id, PAYER, coins, **{**WANTED, "config_id": "wt-basic"}, **ANY)
+            first = await overlay.pay(registry.id, PAYER, coins, **{**OFFER, "config_id": "wt-basic"}, **ANY)
             before = file.read_bytes(), list(listed)
             with pytest.raises(CoinsError, match=r"[0-9,]+ satoshis in 1 coins do not suffice"):
-                await overlay.pay(registry.id, PAYER, coins, **WANTED, **ANY)
+                await overlay.pay(registry.id, PAYER, coins, **OFFER, **ANY)
             assert (file.read_bytes(), listed) == before
             left = from_file(file) if coins is link else listed
             change = Coin(first.payment.tx.outpoint(1), 50_000 - first.fee)
@@ -263,7 +263,7 @@ async def test_two_claims_at_once_spend_different_coins(registry: PaidRegistry, 
     rows = [{"outpoint": str(coin.outpoint), "satoshis": coin.satoshis} for coin in COINS]
     file.write_text(json.dumps(rows))
     async with AsyncOverlayClient(registry.url) as overlay:
-        paying = [overlay.pay(registry.id, PAYER, file, **WANTED, **ANY) for _ in range(3)]
+        paying = [overlay.pay(registry.id, PAYER, file, **OFFER, **ANY) for _ in range(3)]
         claims = await asyncio.gather(*paying)
     spent = [tx_input.prevout for claim in claims for tx_input in claim.payment.tx.inputs]
     assert sorted(spent) == sorted(coin.outpoint for coin in COINS)

@@ -25,7 +25,7 @@ from overlay.search.facts import HERE
 from tests.contracts.listed import listing
 
 CHAINS = ("bsv", "ltc")
-Place = tuple[Any, ...]
+SortKey = tuple[Any, ...]
 
 
 @st.composite
@@ -62,20 +62,20 @@ happenings = st.one_of(st.sampled_from(["", "reopened", "by another process", "c
 """Events before a batch; a number: it fails at that step of the database first."""
 
 
-def order_of(document: Document) -> Place:
+def order_of(document: Document) -> SortKey:
     """Where a listing is in the order of seniority."""
     assert document.fingerprint is not None
     return document.fingerprint.rank, *document.fingerprint.text_keys[0].since, crc32(document.id.encode())
 
 
-def holding(document: Document, value: int) -> Place:
+def holding(document: Document, value: int) -> SortKey:
     """Where a listing is in the order of those that had a text key."""
     assert document.fingerprint is not None
     since = next(text_key.since for text_key in document.fingerprint.text_keys if text_key.value == value)
     return *since, crc32(document.id.encode())
 
 
-def age(document: Document) -> Place:
+def age(document: Document) -> SortKey:
     """Which of two registrations is the older one."""
     *_, registered_time, registered, id_ = order_of(document)
     return registered_time, registered, id_
@@ -153,7 +153,7 @@ def exempt(mine: Document, kind: str) -> bool:
 
 def earlier_of(kind: str, mine: Document, listed: list[Document]) -> tuple[str, str, bool] | None:
     """The warning of a kind of a listing: which had the text key before."""
-    others: list[tuple[Place, Document]] = []
+    others: list[tuple[SortKey, Document]] = []
     for held in (NAME, SIMILAR) if kind == NAME else (kind,):
         for value in values(mine, held):
             holders = [item for item in listed if value in values(item, held)]

@@ -30,7 +30,7 @@ LISTING = RatedListing(
     frozenset(("worker", "address")), "owner", {"cousin": "owner", "p1": "one", "p2": "one"}, frozenset(("p0",))
 )
 STRANGERS = [f"p{number}" for number in range(6)]
-OWN = ["worker", "address", "owner", "cousin"]
+OWN_KEYS = ["worker", "address", "owner", "cousin"]
 
 
 def record(digest: str, **members: Any) -> ReceiptRecord:
@@ -51,8 +51,8 @@ def records(**fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[ReceiptRecord]
     members: dict[str, st.SearchStrategy[Any]] = {
         "digest": st.uuids().map(str),
         "worker": st.sampled_from(("worker", "worker", "worker", "stranger")),
-        "counter_signer": st.sampled_from((*STRANGERS, *OWN, "")),
-        "payer": st.sampled_from((*STRANGERS, *OWN, "")),
+        "counter_signer": st.sampled_from((*STRANGERS, *OWN_KEYS, "")),
+        "payer": st.sampled_from((*STRANGERS, *OWN_KEYS, "")),
         "payment": st.sampled_from(("", *(f"t{number}:0" for number in range(30)))),
         "paid": st.integers(0, 1000),
         "price": st.sampled_from((0, 500)),
@@ -102,14 +102,14 @@ def test_receipts_that_only_the_worker_signed_never_move_a_rating(
     assert numbers([*history, claimed]) == numbers(history)
 
 
-@given(HISTORIES, records(counter_signer=st.sampled_from(OWN)))
+@given(HISTORIES, records(counter_signer=st.sampled_from(OWN_KEYS)))
 def test_evidence_by_own_keys_and_the_same_owner_never_counts(
     history: list[ReceiptRecord], record: ReceiptRecord
 ) -> None:
     assert numbers([*history, record]) == numbers(history)
 
 
-@given(HISTORIES, records(payer=st.sampled_from(OWN)))
+@given(HISTORIES, records(payer=st.sampled_from(OWN_KEYS)))
 def test_payments_by_own_keys_are_no_payments(history: list[ReceiptRecord], record: ReceiptRecord) -> None:
     record = record._replace(task="", payment=record.payment and "own:0")  # a payment has one payer
     assert numbers([*history, record]) == numbers([*history, record._replace(payment="")])

@@ -21,14 +21,14 @@ from overlay.search.query import Query
 from tests.contracts.listed import listing
 
 DOCUMENTS = 400
-OWN = tuple(f"own {number}" for number in range(DOCUMENTS))
+TAGS = tuple(f"own {number}" for number in range(DOCUMENTS))
 
 
 @pytest.fixture(scope="module")
 def segment() -> Segment:
     """Each document has a tag of its own and one that all have, and the first one many others."""
     builder, many = SegmentBuilder(), tuple(map(str, range(200)))
-    for number, tag in enumerate(OWN):
+    for number, tag in enumerate(TAGS):
         tags = (tag, "common", *(() if number else many))
         builder.add(listing(f"{number}", tags=tags, owner="bob" if number else "alice"))
     primary = builder.arrays()
@@ -36,7 +36,7 @@ def segment() -> Segment:
     return Segment(SegmentEntry("s", DOCUMENTS, False, "", 0), primary | derived(primary), live)
 
 
-@pytest.mark.parametrize(("tags", "is_by_candidate"), [(("common",), True), (OWN, False)])
+@pytest.mark.parametrize(("tags", "is_by_candidate"), [(("common",), True), (TAGS, False)])
 def test_facts_of_candidates_are_compared_where_that_is_less_than_to_read_all_documents_with_them(
     segment: Segment, monkeypatch: pytest.MonkeyPatch, tags: tuple[str, ...], is_by_candidate: bool
 ) -> None:
