@@ -159,7 +159,7 @@ async def test_questions_ask_no_feed_and_nobody_asks_the_one_that_a_publisher_na
         for path in ("/a", "/theirs"):
             server.tell(path, {"USD": 50})
         kit = ChainKit()
-        kit.mine(kit.inscribe(priced("FakeSource", 1, "BSV", priceFeedUrl=f"{base}/theirs")))
+        kit.mine(kit.inscribe(priced("Own", 1, "BSV", priceFeedUrl=f"{base}/theirs")))
         chain = MemoryChain(*kit.blocks, name="live")
         async with serving(new_app(tmp_path, chain, rates=f"BSV={base}/a")) as session:
             result = await until_told(session, f"/v1/search?{QUESTION}", lambda page: "rates" in page and page["items"])

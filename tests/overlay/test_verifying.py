@@ -480,8 +480,8 @@ def test_a_server_that_gives_header_by_header_is_given_up(monkeypatch: pytest.Mo
 
 
 def link(
-    header: bytes, height: int, fetch: Callable[[int], list[bytes]], trusted: FakeSource | None = None, coin: str = "bsv",
-    name: str = "mainnet",
+    header: bytes, height: int, fetch: Callable[[int], list[bytes]], trusted: FakeSource | None = None,
+    coin: str = "bsv", name: str = "mainnet",
 ) -> str:  # fmt: skip
     """How one block is linked to its chain."""
     block = MinedBlock(path=b"", hash=sha256d(header), height=height, header=header)
