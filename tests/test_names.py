@@ -71,7 +71,7 @@ NEVER_IN_TESTS = NEVER | {"wanted", "own", "place"}
 
 NEVER_IN_PRODUCT = NEVER_IN_TESTS | {"one"}
 
-_PREDICATIVE = r"(?<!here )\b(?:is|are|was|were) no (?!longer\b|more than\b|larger\b)\w"
+_PREDICATIVE = r"(?<!here )\b(?:is|are|was|were) (?:none of|no (?!longer\b|more than\b|larger\b)\w)"
 _BANNED = re.compile(rf"\b[Hh]ouses?\b|\b[Dd]oors?\b|\bCONTRACT\b|\banew\b|shown otherwise|{_PREDICATIVE}")
 """Words that prose does not use: private words, a file that is not here, and turns that a reader takes twice."""
 

@@ -85,7 +85,7 @@ def cursor_after(page: FoundPage, count: int) -> str | None:
 
 def json_pairs(members: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
     """The members of a JSON object, which is at the JSON Pointer `where`, as parameters of a search. Raises
-    BadRequestError for a value that is none of text, number, boolean, null, and list of these."""
+    BadRequestError for any other value than a text, number, boolean, null, or a list of these."""
     for name, value in members.items():
         if any(isinstance(single, dict | list) for single in (value if isinstance(value, list) else [value])):
             detail = f"{shown(name)} is a text, a number, or a list"

@@ -153,7 +153,9 @@ def read_claim(value: Any) -> PaymentClaim:
     if not (refund.isascii() and refund.isprintable()):
         raise _invalid("claim-malformed", "refundAddress is not an address: it has characters that none has")
     if stage not in STAGES:
-        raise PaymentRefusedError("StageMismatch", "stage", f"the stage {stage!a} is none of {', '.join(STAGES)}")
+        raise PaymentRefusedError(
+            "StageMismatch", "stage", f"the stage {stage!a} is unknown: send one of {', '.join(STAGES)}"
+        )
     return PaymentClaim(config_id, stage, currency.strip().upper(), _raw(value.get("rawTx")), refund)
 
 

@@ -282,7 +282,8 @@ def _context(context: Any, kind: DocumentKind) -> dict[str, Any]:
 def _check_members(value: Mapping[str, Any], allowed: Sequence[str], pointer: str) -> None:
     strange = next((name for name in value if name not in allowed), None)
     if strange is not None:
-        detail = f"{strange[:100]!a} is none of {', '.join(allowed) or 'the members, of which it has none'}"
+        names = f"the members are {', '.join(allowed)}" if allowed else "there are no members"
+        detail = f"the member {strange[:100]!a} is unknown: {names}"
         raise VerifyRequestError(f"{pointer}/{strange[:100]}", "unknown-member", detail)
 
 

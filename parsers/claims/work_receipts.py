@@ -39,7 +39,7 @@ def receipts_in(kind: str, document: Any, now: int, keys: KeyRing | None = None)
     with the code of its fault."""
     read = KINDS.get(kind)
     if read is None:
-        raise DocumentError("unknown-kind", f"{kind[:100]!a} is none of {', '.join(KINDS)}")
+        raise DocumentError("unknown-kind", f"the kind {kind[:100]!a} is unknown: send one of {', '.join(KINDS)}")
     return read(document, now, keys or {})
 
 

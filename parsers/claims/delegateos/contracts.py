@@ -72,7 +72,7 @@ _UNSIGNED = "the Ed25519 signature does not verify"
 
 def _check_trusted(signer: str, trusted: frozenset[str] | None) -> None:
     if trusted is not None and signer not in trusted:
-        raise DocumentError("unknown-key", "the signer is none of those that you trust")
+        raise DocumentError("unknown-key", "the signer is not among the trusted keys")
 
 
 def _binding(trusted: frozenset[str] | None) -> str:
