@@ -43,7 +43,7 @@ PAUSES = Backoff(0.25, 4.0, factor=4.0).pauses(3)
 """Seconds before each further try of a request that was cut."""
 
 LONGEST_WAIT, LONGEST_WITH_SUBSTITUTE = 600.0, 3_600.0
-"""The longest Retry-After that is obeyed, in seconds; and while another server answers instead."""
+"""The longest Retry-After that is obeyed, in seconds; and the longest one while another server answers instead."""
 
 RESPONSE_BYTES, SMALL_BYTES = 64 << 20, 1 << 20
 """The default limit of a response, and the limit of a response that is known to be small, in bytes."""

@@ -25,7 +25,7 @@ from parsers.claims.motebit.tool_manifest import ManifestChanges, ToolManifest, 
 from parsers.pointers.locator import url_host
 
 PER_HOST = 64
-"""Endpoints of a host that its agents' cards name; those that its identity file names may be as many more."""
+"""The number of endpoints of a host that the cards of its agents name; its identity file may name as many more."""
 
 UNCHECKED, VERIFIED, REFUSED = "unchecked", "verified", "refused"
 

@@ -53,7 +53,7 @@ class Submission:
 
     @property
     def size(self) -> int:
-        """Its bytes with those of its proof."""
+        """The bytes of the transaction and of its proof."""
         return len(self.raw) + len(self.beef or b"")
 
 

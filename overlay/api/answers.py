@@ -118,8 +118,8 @@ def markdown(text: str) -> web.Response:
 
 async def body(request: web.Request, limit: int) -> bytes:
     """The request's body, at most `limit` bytes, also when it was read before. Raises ProblemError: 413 before reading
-    more, 415 for a compressed body, 408 for one that takes longer than BODY_SECONDS, 401 for another than the client
-    signed."""
+    more, 415 for a compressed body, 408 for one that takes longer than BODY_SECONDS, 401 for a body with another hash
+    than the signed one."""
     coding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
     if coding.strip().lower() not in ("identity", ""):
         detail = f"the body is compressed ({coding[:40]!a}): send it as it is"

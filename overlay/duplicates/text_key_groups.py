@@ -96,7 +96,7 @@ class KeyedListing(NamedTuple):
         return former == present
 
     def is_named_like(self, other: KeyedListing) -> bool:
-        """Whether warnings that name it are the same as for another state of it."""
+        """Whether warnings that name the listing are the same as for another state of it."""
         former, present = ((row.owner, row.destinations, row.destination, row.host) for row in (self, other))
         return former == present
 

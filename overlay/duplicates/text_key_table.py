@@ -172,7 +172,7 @@ def _slices(array: npt.NDArray[Any]) -> Iterator[slice]:
 
 
 def _columns(numbers: Sequence[int], keys: Sequence[bytes], seniorities: Sequence[bytes]) -> tuple[Ints, Refs, Entries]:
-    """The keys of listings, how many keys in a row have one entry, and these entries."""
+    """The keys of listings, the number of keys in a row with the same entry, and these entries."""
     stored = np.frombuffer(b"".join(seniorities), SENIORITY)
     entries = np.empty(len(stored), [("place", f"V{PLACE_BYTES}"), ("number", ">u4")])
     entries["place"] = stored["place"]

@@ -57,8 +57,8 @@ Portion = tuple[list[str], Iterator[Document]]
 """Registrations and all their documents."""
 
 STILL = 2**63 - 1
-"""`until_height` of a confirmed state without a later block, when another document holds the current state: one with
-a pending revision or a fetched card."""
+"""The `until_height` of a confirmed state that no later block ends, where another document holds the current state,
+with a pending revision or a fetched card."""
 
 
 _Times = dict[str, dict[int, int]]

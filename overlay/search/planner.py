@@ -49,7 +49,8 @@ JOINED, SPLIT, COMPLETED, CORRECTED = 0.9, 0.6, 0.4, 0.9
 RARE = 2  # listings that contain a part of a composed word, where something else can be meant
 MAX_CORRECTIONS, MAX_CORRECTIONS_IN_LONG, MAX_COMPLETIONS = 8, 3, 6
 MAX_UNKNOWN = 8
-"""Words of a question in use nowhere that are corrected or split, the first ones: each is compared with all words."""
+"""The number of unknown words of a question, the first ones, that are corrected or split: each is compared with all
+words."""
 _SECOND_EDIT = 0.05  # likelihood of two errors relative to one
 _SHORTEST_PART, _SHORTEST_SPLIT = 3, 6
 _TOO_SHORT = 2  # letters of a word that is completed only where no listing contains it

@@ -152,7 +152,8 @@ _MARKED = [
     for number, name in enumerate(Query._fields)
     if name not in _NOT_ASKED
 ]
-"""The place, the name and the default of each member that a question's mark covers, and the default's part of it."""
+"""The index, the name and the default of each member that a question's mark covers, and the default as the mark sorts
+it."""
 
 
 def looked_up(query: Query, lookup: Lookup) -> Query:

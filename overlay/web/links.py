@@ -42,7 +42,7 @@ def without(parameters: Pairs, name: str, value: str | None = None) -> Pairs:
 
 
 def setting(parameters: Pairs, name: str, value: str) -> Pairs:
-    """The parameters with this value of one, and no other."""
+    """The parameters, where one has this value alone."""
     return [*without(parameters, name), (name, value)]
 
 

@@ -23,7 +23,7 @@ SAVE_EVERY = 50_000
 HEADER = 80
 
 MAX_HEIGHT = 1 << 31
-"""Above the height of any chain."""
+"""A height above that of any chain."""
 
 
 class NodeHeaderSync:
@@ -178,8 +178,8 @@ class NodeHeaderSync:
 
 
 def _end(joined: bytes, start: int) -> int:
-    """The offset after the header at byte `start` and its merge-mined work, which some sources leave out: then the next
-    header, which has this one's hash, follows directly, or nothing. Raises ParseError."""
+    """The offset after the header at byte `start` and its merge-mined work. Some sources leave out the work: then the
+    next header, whose previous hash is this one's, follows directly, or the bytes end. Raises ParseError."""
     bare = start + HEADER
     if bare == len(joined) or joined[bare + 4 : bare + 36] == sha256d(joined[start:bare]):
         return bare

@@ -54,8 +54,8 @@ def in_order(results: Sequence[SegmentResults], query: Query, start: int, stop: 
 
 
 class _Bound(NamedTuple):
-    """The position of a key among the documents of a segment: before those of smaller values, and those of the same
-    value with a rank by id of at least this; reversed, before those of larger values, and of lower ranks."""
+    """The position of a key among the documents of a segment: before smaller values, and before equal values whose rank
+    by id is at least this one; reversed, before larger values, and before equal ones of lower ranks."""
 
     value: int
     rank: int

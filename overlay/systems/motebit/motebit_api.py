@@ -62,8 +62,8 @@ async def discover(request: web.Request) -> web.Response:
 async def _registered(
     request: web.Request, rows: list[dict[str, Any]], relay_id: str, capability: str | None, motebit_id: str | None
 ) -> list[dict[str, Any]]:
-    """The rows of agents that are registered with the relay of this server, where it is one, and that no row has yet
-    with the same key."""
+    """The rows of agents that are registered with the relay of this server, where it is one, without agents whose key
+    another row has."""
     relay = request.app.get(AGENT_RELAY)
     if relay is None:
         return []

@@ -181,7 +181,7 @@ _FORMS = ("task", "statusUpdate", "artifactUpdate", "message")
 
 
 def a2a_tasks(answer: GateAnswer) -> list[str]:
-    """The ids of A2A tasks in an answer; in the last part of a streamed answer."""
+    """The ids of A2A tasks in an answer; of a streamed answer, in its last part."""
     results = (message.get("result") for message in _messages(answer.body) if isinstance(message, dict))
     held = [form for result in results if isinstance(result, dict) for form in (result, *map(result.get, _FORMS))]
     forms = [form for form in held if isinstance(form, dict)]

@@ -497,7 +497,7 @@ def _add(connection: Connection, row: StoredReceipt) -> bool:
 
 
 def _is_superfluous(connection: Connection, row: StoredReceipt) -> bool:
-    """Whether a record is new, and enough are stored of its receipt that are at least as strong."""
+    """Whether a record is new although enough records that are at least as strong are stored for its receipt."""
     same, signer = receipts.c.digest == row.digest, receipts.c.counter_signer == row.counter_signer
     is_paid = row.is_proved and row.payer and row.paid >= max(row.price, 1)
     as_strong = _is_paid(receipts) if is_paid else _is_signed(receipts) if row.counter_signer else ()
