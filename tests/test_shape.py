@@ -21,6 +21,7 @@ LARGE = 12
 
 @pytest.fixture(scope="module")
 def way(tmp_path_factory: pytest.TempPathFactory) -> Way:
+    shape.compile_kernels()  # in another process: a compiler that is profiled takes minutes
     return asyncio.run(shape.way(tmp_path_factory.mktemp("way")))
 
 
