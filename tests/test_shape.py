@@ -137,3 +137,20 @@ def test_the_calls_of_the_table_run_in_this_order(way: Way) -> None:
         assert calls, f"{name} of {file} does not run"
         order.append(calls[0])
     assert order == sorted(order)
+
+
+CONDITIONAL = {"Catchup.look_up", "OutputRanges.locate", "BoundedExecutor.run"}
+"""Calls on the side for missing values, for a satoshi that is moved, and for a long search."""
+
+INTERFACES = {"Chain.tip", "Chain.ref", "Chain.blocks", "Engine.search"}
+"""Calls on the side of the source and the engine that the settings choose."""
+
+
+def test_the_calls_on_the_side_run(way: Way) -> None:
+    rows = re.findall(r"^\| \d+ \| `[\w.]+` \| `.*\| (.*) \|$", ARCHITECTURE, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([\w.]+)`", row)}
+    modules = {f"{Path(call.file).stem}.{call.name}" for call in way.everything()}
+    packages = {f"{Path(call.file).parent.name}.{call.name}" for call in way.everything()}
+    calls = {call.name for call in way.everything()} | modules | packages
+    running = {name for name in named if any(f"{call}.".startswith(f"{name}.") for call in calls)}
+    assert named - running == CONDITIONAL | INTERFACES
