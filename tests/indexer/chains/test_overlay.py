@@ -20,7 +20,7 @@ from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.serving import new_app, serving
-from tests.waiting import until_told
+from tests.waiting import stop, until_told
 
 Change = Callable[[str, dict[str, Any], Any], Any]
 
@@ -90,7 +90,7 @@ async def original(tmp_path: Path) -> AsyncIterator[Original]:
         await site.start()
         relay.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         yield Original(kit, chain, relay, client, tmp_path)
-        await runner.cleanup()
+        await stop(runner)
 
 
 async def test_registrations_updates_moves_and_burns_arrive_and_follow_a_reorganisation(original: Original) -> None:

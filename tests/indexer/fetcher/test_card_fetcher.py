@@ -26,6 +26,7 @@ from tests.hostile import PUBLIC, QUICK, Hostile, Net, answer, authority, net, o
 from tests.parsers.pointers.test_cid import CARD as IPFS_CARD
 from tests.parsers.pointers.test_cid import VECTORS, piece
 from tests.pointer_facts import digest
+from tests.waiting import stop
 
 ANYTHING = CardRequest(hashless=True)
 
@@ -408,7 +409,7 @@ async def blocks() -> AsyncIterator[tuple[Blocks, Gateway]]:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     yield served, Gateway(f"http://127.0.0.1:{runner.addresses[0][1]}", QUICK)
-    await runner.cleanup()
+    await stop(runner)
 
 
 def cards(gateway: Gateway | None, net: Net) -> CardFetcher:

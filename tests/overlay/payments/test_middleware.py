@@ -19,6 +19,7 @@ from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.store import PaymentStore
 from parsers.bitcoin.tx import read_exactly
 from tests.overlay.payments.fake_node import SERVER, FakeNode, claim_of, payment, price, script_of
+from tests.waiting import stop
 
 TASK = "task-of-the-client-0001"
 
@@ -62,7 +63,7 @@ async def client(node: FakeNode, payment_store: PaymentStore) -> AsyncIterator[C
         async with ClientSession(f"http://{host}:{port}") as session:
             yield session
     finally:
-        await runner.cleanup()
+        await stop(runner)
 
 
 async def test_aiohttp_answers_what_is_paid_for(client: ClientSession, node: FakeNode) -> None:

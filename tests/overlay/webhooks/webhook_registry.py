@@ -34,6 +34,7 @@ from overlay.systems.webhooks.targets import Targets
 from tests.clocks import Clock
 from tests.indexing import Indexing
 from tests.mempool_chain import MempoolChain
+from tests.waiting import stop
 
 KEY = "the key of the target".replace(" ", "-")
 HOSTS = ("hook.example", "slow.example")
@@ -108,7 +109,7 @@ class Target:
 
     async def __aexit__(self, *_: object) -> None:
         self.gate.set()
-        await self._runner.cleanup()
+        await stop(self._runner)
 
     @property
     def flags(self) -> dict[str, str]:
