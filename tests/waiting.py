@@ -29,7 +29,7 @@ async def stop(runner: AppRunner) -> None:
     Accepting ends before the server is closed: Python 3.11 leaks a connection that was accepted just before."""
     loop = asyncio.get_running_loop()
     for site in runner.sites:
-        for listener in site._server.sockets:  # type: ignore[union-attr]
+        for listener in vars(site)["_server"].sockets:
             loop.remove_reader(listener.fileno())
     for _ in range(3):
         await asyncio.sleep(0)
