@@ -209,7 +209,9 @@ def is_quick(search_request: SearchRequest) -> bool:
 def has_no_index(hits: Hits, position: IndexPosition | None, unread: Callable[[], int]) -> bool:
     """Whether nothing is found because an index at this position has read none of the stored changes (`unread` is their
     number): it is being built, or its disk was full from the start."""
-    return not hits.total and (position is None or (not position.seq and unread() > 0))
+    if hits.total:
+        return False
+    return hits.is_of_new_index or position is None or (not position.seq and unread() > 0)
 
 
 def check_index(hits: Hits, position: IndexPosition | None, unread: Callable[[], int]) -> None:

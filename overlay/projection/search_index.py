@@ -192,6 +192,8 @@ class SearchIndex:
         """Run a query; without results for its phrases, by their words. Raises StaleCursorError for a next page by
         relevance after the index has changed, if the query lacks the marks of the listings shown before."""
         engine = self._compiled()
+        # an index that is made again may be filled before anybody asks for its position
+        is_new = not self.slow and engine.position() is None
         query, lookup = _looked_up(engine, _resolved(engine, query))
         planned = plan(query.text, engine.terms())
         if self.has_meaning:
@@ -217,6 +219,7 @@ class SearchIndex:
             plan=planned,
             phrases_dropped=phrases_dropped,
             lookup=lookup,
+            is_of_new_index=is_new,
         )
 
     @property

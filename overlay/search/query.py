@@ -264,7 +264,8 @@ class Hits:
     `facets` maps each requested facet to (value, count) pairs, the most frequent first, equally frequent ones in an
     order that is not of the alphabet (`facet_counts.commonest`); `facet_totals` counts the values of each facet of
     which all were counted. `plan` is the plan of the query text. `phrases_dropped`: no listing contains the quoted
-    phrases, so these are results by their words. `lookup` is that of the query which counts.
+    phrases, so these are results by their words. `lookup` is that of the query which counts. `is_of_new_index`: the
+    index had read nothing when it was searched.
     """
 
     hits: Sequence[Hit]
@@ -276,3 +277,4 @@ class Hits:
     plan: QueryPlan = field(default=ALL, compare=False)
     phrases_dropped: bool = False
     lookup: Lookup | None = None
+    is_of_new_index: bool = False

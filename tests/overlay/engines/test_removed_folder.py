@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from overlay.api.search_answer import has_no_index
 from overlay.app.composition import AppContext
-from overlay.engines import UnavailableError
+from overlay.engines import IndexPosition, UnavailableError
+from overlay.projection.search_index import SearchIndex
+from overlay.search.query import Query
 from tests.chainkit import ChainKit, agent
+from tests.contracts.listed import listing
 from tests.fakes import MemoryChain
 from tests.overlay.engines.test_serving_on_opensearch import answers
 from tests.serving import new_app, serving
@@ -79,3 +84,11 @@ async def refused(session: Any) -> None:
             assert (answer.status, page.get("total")) in ((200, 3), (503, None)), page
             assert answer.status == 200 or answer.headers["Retry-After"]
         await asyncio.sleep(0.05)
+
+
+def test_a_search_of_a_new_index_is_refused_although_the_index_is_filled_before_the_answer(tmp_path: Path) -> None:
+    with closing(SearchIndex(f"native:{tmp_path}/index")) as index:
+        hits, read = index.search(Query(text="tower")), IndexPosition("e", 5)
+        index.replace(["a"], [listing("a", "Harbour")], read)
+        assert has_no_index(hits, read, lambda: 0)
+        assert not has_no_index(index.search(Query(text="tower")), read, lambda: 0)
