@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from aiohttp import ClientSession
@@ -29,7 +30,7 @@ async def stop(runner: AppRunner) -> None:
     Accepting ends before the server is closed: Python 3.11 leaks a connection that was accepted just before."""
     loop = asyncio.get_running_loop()
     for site in runner.sites:
-        for listener in vars(site)["_server"].sockets:
+        for listener in attrgetter("_server.sockets")(site):
             loop.remove_reader(listener.fileno())
     for _ in range(3):
         await asyncio.sleep(0)
