@@ -1,4 +1,4 @@
-"""The quick lane: `pytest -m quick` runs what needs no server and ends within 90 s on two cores.
+"""The quick lane: `pytest -m quick` runs what needs no server in a few minutes on two cores.
 
 The marker is set here and not in the files: one list shows what is left out. `pytest --durations=25` shows what should
 be in it.
