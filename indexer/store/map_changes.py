@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, select
 
-from indexer.store.queries import Queries, Row, rows_in
+from indexer.store.queries import Queries, Row
 from indexer.store.schema import events
 
 SMALL = 512
@@ -69,12 +69,25 @@ class MapWriter:
         if newest is None or (newest["map_base"] is None and len(newest["map"]) <= SMALL):
             return None
         base = newest["place"] if newest["map_base"] is None else newest["map_base"]
-        stored = _Stored({}, base, -1, 0)
-        between = _of(self._chain, id_).where(events.c.place >= base, events.c.place < up_to)
-        for row in self._connection.execute(between.order_by(events.c.place)).mappings():
-            size = 0 if stored.changes < 0 else stored.size + len(row["map"])
-            stored = _Stored({**stored.fields, **json.loads(row["map"])}, base, stored.changes + 1, size)
-        return stored
+        steps = list(_since(self._connection, self._chain, id_, base, newest["place"]))
+        return _Stored(steps[-1].fields, base, len(steps) - 1, sum(step.size for step in steps[1:]))
+
+
+class _Step(NamedTuple):
+    """The map after an event, and the characters that the event has of it."""
+
+    event_place: int
+    size: int
+    fields: Fields
+
+
+def _since(connection: Connection, chain: str, id_: str, base: int, last: int) -> Iterator[_Step]:
+    """The maps of a registration from the event at `base`, which has a whole one, to that at `last`."""
+    fields: Fields = {}
+    between = _of(chain, id_).where(events.c.place.between(base, last)).order_by(events.c.place)
+    for row in connection.execute(between).mappings():
+        fields = {**fields, **json.loads(row["map"])}
+        yield _Step(row["place"], len(row["map"]), fields)
 
 
 def _of(chain: str, id_: str) -> Select[Any]:
@@ -101,10 +114,7 @@ def with_whole_maps(connection: Connection, matches: Iterable[Row]) -> list[Row]
             newest[key] = max(newest.get(key, 0), row["place"])
     maps: dict[tuple[str, int], Fields] = {}
     for (chain, id_, base), last in newest.items():
-        fields: Fields = {}
-        between = _of(chain, id_).where(events.c.place.between(base, last)).order_by(events.c.place)
-        for row in connection.execute(between).mappings():
-            fields = maps[chain, row["place"]] = {**fields, **json.loads(row["map"])}
+        maps |= {(chain, step.event_place): step.fields for step in _since(connection, chain, id_, base, last)}
     return [
         row if row["map_base"] is None else {**row, "map": maps[row["chain"], row["place"]], "map_base": None}
         for row in matches
@@ -114,18 +124,5 @@ def with_whole_maps(connection: Connection, matches: Iterable[Row]) -> list[Row]
 class EventQueries(Queries):
     """Reads of rows of `events`, each with the whole map."""
 
-    def _rows(self, statement: Select[Any], **parameters: Any) -> list[Row]:
-        with self._engine.connect() as connection:
-            return with_whole_maps(connection, connection.execute(statement, parameters).mappings())
-
-    def _rows_in(self, statement: Select[Any], column: Any, values: Iterable[Any]) -> list[Row]:
-        with self._engine.connect() as connection:
-            return with_whole_maps(connection, rows_in(connection, statement, column, values))
-
-    def _stream(self, statement: Select[Any], rows_at_once: int) -> Iterator[Row]:
-        with (
-            self._engine.connect().execution_options(yield_per=rows_at_once) as connection,
-            connection.execute(statement) as result,
-        ):
-            for some in result.mappings().partitions():
-                yield from with_whole_maps(connection, some)
+    def _completed(self, connection: Connection, matches: Iterable[Row]) -> list[Row]:
+        return with_whole_maps(connection, matches)

@@ -190,7 +190,7 @@ class Queries:
     def _rows(self, statement: Select[Any], **parameters: Any) -> list[Row]:
         """All rows, in memory."""
         with self._engine.connect() as connection:
-            return list(connection.execute(statement, parameters).mappings().all())
+            return self._completed(connection, connection.execute(statement, parameters).mappings())
 
     def _first(self, statement: Select[Any]) -> Row | None:
         """The first row; None for an empty result."""
@@ -200,7 +200,11 @@ class Queries:
     def _rows_in(self, statement: Select[Any], column: Any, values: Iterable[Any]) -> list[Row]:
         """All rows in which a column has one of these values, however many those are."""
         with self._engine.connect() as connection:
-            return list(rows_in(connection, statement, column, values))
+            return self._completed(connection, rows_in(connection, statement, column, values))
+
+    def _completed(self, _connection: Connection, matches: Iterable[Row]) -> list[Row]:
+        """The rows of an answer, with everything that they need of others."""
+        return list(matches)
 
     def _counts(self, statement: Select[Any]) -> dict[str, int]:
         """Rows of a name and a number, as a dict."""
@@ -218,4 +222,5 @@ class Queries:
             self._engine.connect().execution_options(yield_per=rows_at_once) as connection,
             connection.execute(statement) as result,  # closes its cursor, also where the reader has enough
         ):
-            yield from result.mappings()
+            for some in result.mappings().partitions():
+                yield from self._completed(connection, some)

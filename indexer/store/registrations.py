@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from indexer.model import Event, RegistrationState
 from indexer.store import rows
-from indexer.store.map_changes import EventQueries, with_whole_maps
+from indexer.store.map_changes import EventQueries
 from indexer.store.queries import Row, batches, rows_at
 from indexer.store.schema import IS_NOT_LIVE, events
 from parsers.bitcoin.tx import Outpoint
@@ -150,7 +150,7 @@ class RegistrationQueries(EventQueries):
         of_chain = statement.where(events.c.chain == chain)
         with self._engine.connect() as connection:
             matches = rows_at(connection, of_chain, events.c.at_txid, events.c.at_vout, outpoints)
-            yield from with_whole_maps(connection, matches)
+            yield from self._completed(connection, matches)
 
     def newest_events(self, chain: str, ids: Iterable[str]) -> dict[str, Event]:
         """The newest event about each of these ids, of its registration or of an anchor; unknown ids are left out."""
