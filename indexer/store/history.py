@@ -124,8 +124,10 @@ class HistoryQueries(EventQueries):
         was created, and the last before the newest with a card.
         """
         ids = list(registrations)
-        if len(ids) == 1 and len(matches := self._rows(_first_with_pending(), registrations=ids)) <= MOST_REVISIONS:
-            return _by_registration(matches)
+        if len(ids) == 1:
+            matches = self._rows(_first_with_pending(), registrations=ids, most=MOST_REVISIONS + 1)
+            if len(matches) <= MOST_REVISIONS:
+                return _by_registration(matches)
         return {id_: history for _, some in self.portions(ids) for id_, history in some.items()}
 
     def portions(self, registrations: Iterable[str]) -> Iterator[tuple[list[str], dict[str, RegistrationHistory]]]:
@@ -301,7 +303,8 @@ def _with_pending() -> Select[Any]:
 @cache
 def _first_with_pending() -> Select[Any]:
     """The first of these revisions, one more than are read of a registration that has many."""
-    return _with_pending().limit(MOST_REVISIONS + 1)
+    most: BindParameter[int] = bindparam("most", type_=Integer)
+    return _with_pending().limit(most)
 
 
 @cache
