@@ -110,8 +110,7 @@ def plan_migration(url: str) -> MigrationPlan:
         version = _version(connection)
         if version not in (SCHEMA, migrations.PREVIOUS):
             _check(connection, importing=False, replica=False)
-        stored = {migrations.RENAMED.get(name, name) for name in migrations.stored_columns(connection)}
-        missing = sorted(metadata.tables.keys() - stored)
+        missing = sorted(metadata.tables.keys() - migrations.present_names(migrations.stored_columns(connection)))
         copy = _planned_copy(engine) if version == migrations.PREVIOUS else None
     engine.dispose()
     return MigrationPlan(str(version), tuple(missing), copy)

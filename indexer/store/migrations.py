@@ -3,7 +3,7 @@ creates new tables. Any may be missing: a program has the tables of its own modu
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Index, delete, insert, literal_column, null, select
@@ -36,14 +36,20 @@ def migrate(connection: Connection) -> None:
     """Migrate tables of schema `PREVIOUS`. State hashes are computed again, with those of pointers, and of EVM chains
     for blocks that were read twice: their lines are those of the newest block."""
     connection.exec_driver_sql("DROP TABLE IF EXISTS state_hashes")
-    for name in RENAMED.keys() & stored_columns(connection).keys():
+    stored = stored_columns(connection).keys()
+    for name in RENAMED.keys() & stored:
         connection.exec_driver_sql(f"ALTER TABLE {name} RENAME TO {RENAMED[name]}")
-    tables = stored_columns(connection).keys()
+    tables = present_names(stored)
     _read_twice(connection, tables)
     _add_columns(connection, tables)
     if "ratings" in tables:
         _count_customers(connection)
     connection.execute(insert(meta), [new_hash_key()])
+
+
+def present_names(stored: Iterable[str]) -> set[str]:
+    """The names that stored tables have after a migration."""
+    return {RENAMED.get(name, name) for name in stored}
 
 
 def create_missing(connection: Connection) -> None:
