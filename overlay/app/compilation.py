@@ -56,6 +56,7 @@ SEARCH_LOOPS = CompiledLoops(
     "search",
     (
         "overlay/duplicates/minhash.py",
+        "overlay/engines/native/best_kernels.py",
         "overlay/engines/native/forward_kernels.py",
         "overlay/engines/native/label_kernels.py",
         "overlay/engines/native/merging.py",

@@ -350,7 +350,8 @@ def _hits(matches: Matches, query: Query, planned: QueryPlan) -> tuple[Hit, ...]
 def _lacks(matches: Matches, planned: QueryPlan) -> list[tuple[str, ...]]:
     """The content words that each result lacks; orders other than relevance have no factors to read them from."""
     rows = matches.rows
-    if (matches.matched == matches.total and not planned.finds_by_meaning) or not rows:  # each result holds all
+    is_whole = len(planned.content) == 1 or matches.matched == matches.total <= EXACT  # each result holds all words
+    if (is_whole and not planned.finds_by_meaning) or not rows:
         return [()] * len(rows)
     unscored = [row for row in rows if row.scored is None]
     computed = factors_of(unscored, planned) if unscored else None

@@ -265,18 +265,6 @@ def static_rank(flags: int, since: float, newest: float) -> float:
 
 
 @compiled
-def may_be_exact(forwards: Forwards, document: int, bloom: np.int64) -> bool:
-    """Whether the name of a document may have words of the query only: False where it surely has others."""
-    if forwards.flags[document] & COMPOUND_FLAG:
-        return True
-    start = forwards.offsets[document]
-    for position in range(start, start + np.int64(forwards.ends[document * SECTIONS])):
-        if not (bloom >> np.int64(forwards.terms[position] & 63)) & 1:
-            return False
-    return True
-
-
-@compiled
 def push(heap: Floats, value: float) -> None:
     """Replace the least value of a heap of the largest, which is its first, if this one is larger."""
     if not len(heap) or value <= heap[0]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from overlay.engines.native import durable
 from overlay.engines.native.builder import Arrays
-from overlay.engines.native.posting_kernels import listed_counts, term_counts, term_postings, transpose
+from overlay.engines.native.posting_kernels import listed_counts, name_bits, term_counts, term_postings, transpose
 from overlay.engines.native.schema import BREAK, LISTED, VECTOR
 from overlay.engines.native.tables import StringTable, find, in_order
 from overlay.search.analysis import is_correctable, stem
@@ -35,6 +35,7 @@ def derived(arrays: Arrays, folder: Path | None = None) -> Arrays:
         _ranks,
         price_arrays,
         _inverse_lengths,
+        _name_bits,
     ):
         computed |= {name: durable.moved(folder, values) for name, values in compute(arrays).items()}
     return computed
@@ -132,6 +133,12 @@ def _distinct(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.int64
 
 def _inverse_lengths(arrays: Arrays) -> Arrays:
     return {"vector_inverse": inverse_lengths(arrays["vector"].reshape(-1, VECTOR))}
+
+
+def _name_bits(arrays: Arrays) -> Arrays:
+    bits = np.empty(len(arrays["flags"]), np.uint64)
+    name_bits(arrays["forward_offsets"], arrays["section_ends"], arrays["forward"], arrays["flags"], bits)
+    return {"name_bits": bits}
 
 
 def _ranks(arrays: Arrays) -> Arrays:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from overlay.engines.native.segment import Ints, SegmentResults
+from overlay.engines.native.results import SegmentQueries
+from overlay.engines.native.segment import Ints
 from overlay.search.diversity import flooding, spread
 from overlay.search.meaning import NEAREST
 from overlay.search.nearest import Nearest, nearest
@@ -15,29 +16,29 @@ from overlay.search.query import Query
 from overlay.search.text_vectors import of_question
 
 
-def nearest_documents(results: Sequence[SegmentResults], query: Query) -> list[Nearest]:
+def nearest_documents(queries: SegmentQueries, query: Query) -> list[Nearest]:
     """For each segment its documents among the ones with the greatest cosines of all that the filters admit. Where most
     of them are of one source, others are searched for, as among the candidates by words."""
-    near = _nearest(results, query, ())
-    sources = _sources(results, near)
+    near = _nearest(queries, query, ())
+    sources = _sources(queries, near)
     floods = [] if query.owners or query.domains or query.group else flooding(sources)
     if not floods:
         return near
-    both = list(map(_union, near, _nearest(results, query, floods)))
+    both = list(map(_union, near, _nearest(queries, query, floods)))
     cosines = np.concatenate([source.cosines for source in both])
     order = np.argsort(-cosines, kind="stable")
-    sources = _sources(results, both)
+    sources = _sources(queries, both)
     positions = spread([sources[position] for position in order.tolist()], NEAREST)[:NEAREST]
     return _chosen(both, order[positions])
 
 
-def _nearest(results: Sequence[SegmentResults], query: Query, left_out: Sequence[int]) -> list[Nearest]:
+def _nearest(queries: SegmentQueries, query: Query, left_out: Sequence[int]) -> list[Nearest]:
     vector, parts = of_question(query.text), list[Nearest]()
-    for result in results:
-        a, admitted = result.segment.arrays, result.admitted
+    for part in queries:
+        a, admitted = part.segment.arrays, part.admitted
         if left_out:
             admitted = admitted * ~np.isin(a["source"], np.array(left_out, np.uint64))
-        parts.append(nearest(result.segment.vectors, a["vector_inverse"], admitted, vector, NEAREST))
+        parts.append(nearest(part.segment.vectors, a["vector_inverse"], admitted, vector, NEAREST))
     if len(parts) == 1:
         return parts
     return _chosen(parts, np.argsort(-np.concatenate([result.cosines for result in parts]), kind="stable")[:NEAREST])
@@ -56,7 +57,7 @@ def _union(left: Nearest, right: Nearest) -> Nearest:
     return Nearest(documents, np.concatenate((left.cosines, right.cosines))[first])
 
 
-def _sources(results: Sequence[SegmentResults], parts: Sequence[Nearest]) -> list[int]:
-    columns = [result.segment.arrays["source"][near.documents] for result, near in zip(results, parts, strict=True)]
+def _sources(queries: SegmentQueries, parts: Sequence[Nearest]) -> list[int]:
+    columns = [part.segment.arrays["source"][near.documents] for part, near in zip(queries, parts, strict=True)]
     sources: list[int] = np.concatenate(columns).tolist()
     return sources

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from overlay.engines.native import search_kernels as kernels
 from overlay.engines.native.admission import mark_offers
 from overlay.engines.native.price_ranks import price_ranks, rank_of_price
-from overlay.engines.native.segment import Ints, NativeRecord, Segment, SegmentResults
+from overlay.engines.native.results import SegmentResults
+from overlay.engines.native.segment import Ints, NativeRecord, Segment
 from overlay.search.prices import cheapest_for, price_key
 from overlay.search.query import PRICE_SORTS, EngineHit, Query
 from overlay.search.sorting import compares_per_day, is_reversed, order_field

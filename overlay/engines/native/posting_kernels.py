@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from overlay.search.ranker import FIELD_COUNT, SATURATION, SECTIONS, counted, field_norm
+from overlay.search.ranker import COMPOUND_FLAG, FIELD_COUNT, SATURATION, SECTIONS, counted, field_norm
 from parsers.jit import kernel
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.uint32]
 Bytes = npt.NDArray[np.uint8]
+Longs = npt.NDArray[np.uint64]
 Impacts = npt.NDArray[np.float32]
 
 
@@ -100,3 +101,16 @@ def listed_counts(
                 last[term] = document
                 of_term[term] += 1
     return count
+
+
+@kernel("bits")
+def name_bits(offsets: Ints, ends: Numbers, forward: Numbers, flags: Bytes, bits: Longs) -> None:
+    """Fill a bit for each term of a document's name by its number modulo 64: a name whose bits are all of terms of a
+    query may consist of these terms only. There is none where the name is one compound, which other terms match, too.
+    """
+    for document in range(len(flags)):
+        bits[document] = 0
+        if not flags[document] & COMPOUND_FLAG:
+            start = offsets[document]
+            for position in range(start, start + np.int64(ends[document * SECTIONS])):
+                bits[document] |= np.uint64(1) << np.uint64(forward[position] & 63)

@@ -15,43 +15,49 @@ import numpy as np
 
 from overlay.engines.native import search_kernels as kernels
 from overlay.engines.native.near_documents import nearest_documents
-from overlay.engines.native.segment import Ints, NativeRecord, Segment, SegmentResults
+from overlay.engines.native.results import SegmentQueries
+from overlay.engines.native.segment import Ints, NativeRecord, Segment
 from overlay.search.diversity import diversified, flooding, spread
+from overlay.search.facts import EXACT
+from overlay.search.meaning import MOST_ALONE
 from overlay.search.nearest import Nearest, cosines_of, fused
-from overlay.search.planner import CANDIDATES, QueryPlan
-from overlay.search.query import EngineHit, Query
-from overlay.search.ranker import EXACT_NAME, Floats, PlanWords
+from overlay.search.planner import CANDIDATES
+from overlay.search.query import NO_MATCHES, EngineHit, Matches, Query
+from overlay.search.ranker import EXACT_NAME, Floats
 from overlay.search.rerank import Bounded, Factors, Scored, factors_of_all, factors_of_best
 from overlay.search.text_vectors import of_question
 
 MOST_RANKED = 4_000
 """The number of documents of a segment that are ranked for a first page: those of the highest bounds."""
 
+_FIRST_STRETCH, _MANY = 1 << 15, 10_000
+"""The number of documents of a segment that are read first; four times as many are read next. And the number of
+documents to be ranked from which it pays to rank some before the others are read."""
+_EQUAL = 1e-9
+"""Relative difference of equal scores that are computed in another order."""
+_NO_NUMBERS, _NO_BOUNDS = np.empty(0, np.int64), np.empty(0, np.float64)
+
 _NOT_NEAR = Nearest(np.empty(0, np.int64), np.empty(0, np.float32))
 
 
-def by_relevance(
-    results: Sequence[SegmentResults],
-    newest: float,
-    query: Query,
-    plan: QueryPlan,
-    words: PlanWords,
-    start: int,
-    stop: int,
-) -> list[EngineHit]:
-    """The results from position `start` to `stop`."""
-    total = sum(len(result.documents) for result in results)
+def by_relevance(queries: SegmentQueries, newest: float, query: Query, start: int, stop: int) -> Matches:
+    """The results from position `start` to `stop`, and their number. Beyond the first ones all are listed."""
+    if not queries:
+        return NO_MATCHES
+    plan = queries[0].plan
     finds_by_meaning = plan.finds_by_meaning
-    near = nearest_documents(results, query) if finds_by_meaning else [_NOT_NEAR] * len(results)
-    bounded = _bounded(results, newest, words, ())
-    ranked = _Ranked(results, list(map(_with_near, results, bounded, near)), newest, words, CANDIDATES)
+    bounded, total, matched = _best(queries, newest, (), CANDIDATES if stop > start else 0)
+    stop = stop if total else min(stop, MOST_ALONE)
+    if stop <= start or not (total or finds_by_meaning):
+        return Matches([], total, matched, {})
+    near = nearest_documents(queries, query) if finds_by_meaning else [_NOT_NEAR] * len(queries)
+    ranked = _Ranked(queries, list(map(_with_near, bounded, near)), newest, CANDIDATES)
     order = ranked.order()[:CANDIDATES]
     names_sources = query.owners or query.domains or query.group
     floods = [] if names_sources or total <= CANDIDATES else flooding(ranked.sources(order))
     if floods:
-        bounded = _bounded(results, newest, words, floods)
-        others = _Ranked(results, bounded, newest, words, CANDIDATES)
-        ranked = _Ranked(results, list(map(_union, ranked.documents, others.documents)), newest, words, 0)
+        others = _Ranked(queries, _best(queries, newest, floods, CANDIDATES)[0], newest, CANDIDATES)
+        ranked = _Ranked(queries, list(map(_union, ranked.documents, others.documents)), newest, 0)
         order = ranked.order()
     head = ranked.head(order, is_flooded=bool(floods))
     compared = head[:0]
@@ -61,38 +67,60 @@ def by_relevance(
         order = ranked.order_by_meaning(order, ranked.cosines(compared, query), plan.meaning)
         head = ranked.head(order, is_flooded=bool(floods))
     rows = ranked.rows(head[diversified(ranked.sources(head), min(stop, len(head)))], 0)[start:]
-    if stop <= len(head):
-        return rows
-    start, stop = max(0, start - len(head)), stop - len(head)
-    others_near = order[np.isin(order, compared) & ~np.isin(order, head)]
-    first = max(0, start - len(others_near))
-    ranked_before = ranked.documents_of(np.union1d(head, compared))
-    beyond = _window(results, ranked_before, newest, words, 1 - plan.meaning, first, stop)
-    merged = sorted([*beyond, *ranked.rows(others_near, 1)], key=lambda row: row.key)
-    return rows + merged[start - first : stop - first]
+    if stop > len(head):
+        others_near = order[np.isin(order, compared) & ~np.isin(order, head)]
+        start, stop = max(0, start - len(head)), stop - len(head)
+        first = max(0, start - len(others_near))
+        ranked_before = ranked.documents_of(np.union1d(head, compared))
+        beyond = _window(queries, ranked_before, newest, 1 - plan.meaning, first, stop) if total > len(head) else []
+        merged = sorted([*beyond, *ranked.rows(others_near, 1)], key=lambda row: row.key)
+        rows += merged[start - first : stop - first]
+    return Matches(rows, total, matched, {})
+
+
+def _best(queries: SegmentQueries, newest: float, left_out: Sequence[int], most: int) -> tuple[list[Bounded], int, int]:
+    """The documents that can be among the `most` best of all segments, without those of the sources `left_out`; the
+    number of results, and of those that contain every word.
+
+    The documents of a segment are read in stretches. Where many of one can be among the best, the `most` of the highest
+    bounds are ranked, as the last of them excludes most of the next stretch."""
+    parts, least, total, matched, sources = list[Bounded](), 0.0, 0, 0, np.array(left_out, np.uint64)
+    for part in queries:
+        segment, stretches, start, stop = part.segment, list[Bounded](), 0, _FIRST_STRETCH
+        while start < segment.documents:
+            stop = min(stop, segment.documents)
+            best = part.best(newest, sources, most, least, EXACT + 1 - total, start, stop)
+            total, matched, least = total + best.total, matched + best.matched, best.bounded.least
+            stretches.append(best.bounded)
+            expected = len(best.bounded.documents) * (segment.documents - stop) // (stop - start)
+            if expected > _MANY:
+                ids, plan = segment.arrays["id_rank"], part.plan_arrays
+                _, factors = factors_of_best(best.bounded, ids, most, 8 * most, segment.forwards, plan, newest)
+                if len(factors.scores) >= most:
+                    least = max(least, float(np.partition(factors.scores, -most)[-most]) * (1 - _EQUAL))
+            start, stop = stop, 4 * stop
+        documents, upper, _ = zip(*stretches, strict=True) if stretches else ((), (), ())
+        parts.append(Bounded(np.concatenate((_NO_NUMBERS, *documents)), np.concatenate((_NO_BOUNDS, *upper)), 0.0))
+    return [part._replace(least=least) for part in parts], total, matched
 
 
 def _window(
-    results: Sequence[SegmentResults],
-    left_out: Sequence[Ints],
-    newest: float,
-    words: PlanWords,
-    share: float,
-    start: int,
-    stop: int,
+    queries: SegmentQueries, left_out: Sequence[Ints], newest: float, share: float, start: int, stop: int
 ) -> list[EngineHit]:
     """The results from position `start` to `stop` that are not `left_out`; words have this `share` of their scores.
     Only documents are ranked that may be on either side of these positions by their bounds."""
-    proximity, documents, bounds = words.most_proximity(), list[Ints](), list[Floats]()
-    for result, leaving in zip(results, left_out, strict=True):
-        is_left = np.ones(result.segment.documents, bool)
+    proximity, documents, bounds = queries[0].words.most_proximity(), list[Ints](), list[Floats]()
+    for part, leaving in zip(queries, left_out, strict=True):
+        result = part.results()
+        is_left = np.ones(part.segment.documents, bool)
         is_left[leaving] = False
         members = result.documents[is_left[result.documents]]
         lower, upper = np.empty(len(members), np.float64), np.empty(len(members), np.float64)
         kernels.intervals(
-            members, result.scratch.scores, result.scratch.held, result.segment.forwards, newest, result.numbers,
-            proximity, lower, upper,
+            members, part.scratch.scores, part.scratch.held, part.segment.forwards, part.segment.names.bits, newest,
+            part.numbers, proximity, lower, upper,
         )  # fmt: skip
+        result.reset()
         documents.append(members)
         bounds.append(np.stack((lower, upper)))
     lower, upper = np.concatenate(bounds, 1)
@@ -107,37 +135,16 @@ def _window(
         _unbounded(members[(low <= most) & (high >= least)])
         for members, (low, high) in zip(documents, bounds, strict=True)
     ]
-    ranked = _Ranked(results, chosen, newest, words, 0)
+    ranked = _Ranked(queries, chosen, newest, 0)
     ranked.scale(share)
     return ranked.rows(ranked.order()[start - before : stop - before], 1)
 
 
-def _bounded(
-    results: Sequence[SegmentResults], newest: float, words: PlanWords, left_out: Sequence[int]
-) -> list[Bounded]:
-    """The results with their bounds; those of the sources `left_out` are not to be ranked, nor those that cannot
-    be among the first `CANDIDATES` of the others."""
-    proximity, sources = words.most_proximity(), np.array(left_out, np.uint64)
-    parts, most_least = [], 0.0
-    for result in results:
-        a, size = result.segment.arrays, len(result.documents)
-        bounded, upper = np.empty(size, np.int64), np.empty(size, np.float64)
-        least, count = kernels.bounds(
-            result.documents, result.scratch.scores, result.scratch.held, result.segment.forwards, newest,
-            a["source"], sources, words.numbered(result.numbers), proximity, CANDIDATES, bounded, upper,
-        )  # fmt: skip
-        parts.append((bounded[:count], upper[:count]))
-        most_least = max(most_least, least)
-    return [Bounded(documents, upper, most_least) for documents, upper in parts]
-
-
-def _with_near(results: SegmentResults, bounded: Bounded, near: Nearest) -> Bounded:
+def _with_near(bounded: Bounded, near: Nearest) -> Bounded:
     """Documents with those that are near in meaning, which are ranked in any case."""
     if not len(near.documents):
         return bounded
-    is_near = np.zeros(results.segment.documents, bool)
-    is_near[near.documents] = True
-    is_other = ~is_near[bounded.documents]
+    is_other = ~np.isin(bounded.documents, near.documents)
     documents = np.concatenate((near.documents, bounded.documents[is_other]))
     upper = np.concatenate((np.full(len(near.documents), inf), bounded.upper[is_other]))
     return Bounded(documents, upper, bounded.least)
@@ -158,19 +165,18 @@ class _Ranked:
 
     def __init__(
         self,
-        results: Sequence[SegmentResults],
+        queries: SegmentQueries,
         bounded: Sequence[Bounded],
         newest: float,
-        words: PlanWords,
         most: int,
     ) -> None:
-        self._segments = [result.segment for result in results]
+        self._segments = [searched.segment for searched in queries]
         self.documents, factors = list[Ints](), list[Factors]()
-        for result, members in zip(results, bounded, strict=True):
+        for searched, members in zip(queries, bounded, strict=True):
             most_ranked = MOST_RANKED if most else len(members.documents)
-            ids, numbered = result.segment.arrays["id_rank"], words.numbered(result.numbers)
+            ids, forwards = searched.segment.arrays["id_rank"], searched.segment.forwards
             indexes, of_indexes = factors_of_best(
-                members, ids, most, most_ranked, result.segment.forwards, numbered, newest
+                members, ids, most, most_ranked, forwards, searched.plan_arrays, newest
             )
             self.documents.append(members.documents[indexes])
             factors.append(of_indexes)
@@ -278,15 +284,13 @@ class _Ranked:
         return rows
 
 
-def factors_of(
-    results: Sequence[SegmentResults], members: Sequence[tuple[Segment, int]], newest: float, words: PlanWords
-) -> Factors:
+def factors_of(queries: SegmentQueries, members: Sequence[tuple[Segment, int]], newest: float) -> Factors:
     """The factors of documents, which are among the results."""
-    chosen = [[index for index, (segment, _) in enumerate(members) if segment is result.segment] for result in results]
+    chosen = [[index for index, (segment, _) in enumerate(members) if segment is part.segment] for part in queries]
     documents = [np.array([members[index][1] for index in indexes], np.int64) for indexes in chosen]
     parts = [
-        factors_of_all(numbers, result.segment.forwards, words.numbered(result.numbers), newest)
-        for result, numbers in zip(results, documents, strict=True)
+        factors_of_all(numbers, part.segment.forwards, part.plan_arrays, newest)
+        for part, numbers in zip(queries, documents, strict=True)
     ]
     order = np.argsort(np.array(list(chain.from_iterable(chosen)), np.int64))
     return Factors._make(column[order] for column in _joined(parts))

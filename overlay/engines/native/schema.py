@@ -112,6 +112,7 @@ DERIVED = (
     DerivedArray("name_rank", "u8", "documents", below="documents"),
     DerivedArray("amount_double", "f8", "amounts"),
     DerivedArray("vector_inverse", "f4", "documents"),
+    DerivedArray("name_bits", "u8", "documents"),
     DerivedArray("price", "u4", "offers", below="price_currency"),
     DerivedArray("price_currency", "u4", below="currencies"),
     DerivedArray("price_interval", "u4", "price_currency", below="intervals"),
@@ -122,4 +123,5 @@ surface, or BREAK. `*_listed`: documents with the flag `LISTED` that contain it.
 corrections, by number of letters (`lengths`: from `SHORTEST` to `LONGEST`). `value_group`: the first value that differs
 in case only; `value_next`: the next one, or BREAK; `value_hash`: the order of equal counts. `id_order`: the documents
 by id; `*_rank`: their ranks by id and by `name_order`. `price_*`: distinct prices, and `price` that of each offer.
-`amount_double`: amounts, rounded. `vector_inverse`: one divided by the length of each text vector."""
+`amount_double`: amounts, rounded. `vector_inverse`: one divided by the length of each text vector. `name_bits`:
+a bit for each term of the name (`posting_kernels.name_bits`)."""

@@ -7,19 +7,10 @@ import numpy.typing as npt
 
 from overlay.search.ranker import (
     EXACT_NAME,
-    FIELD_CONSTANT,
     FIELD_COUNT,
-    FIELD_SHARE,
-    FIELD_WEIGHT,
-    MOST_STATIC,
-    NAME_WORDS,
-    SATURATION,
     SECTIONS,
     Forwards,
-    PlanArrays,
     bloom_of,
-    may_be_exact,
-    push,
     static_rank,
 )
 from parsers.jit import compiled, kernel
@@ -172,95 +163,6 @@ def reset(scores: Singles, held: Bytes, complete: Bytes, touched: Ints, total: i
         complete[document] = 0
 
 
-@kernel("bounded", "upper")
-def bounds(
-    documents: Ints,
-    scores: Singles,
-    held: Bytes,
-    forwards: Forwards,
-    newest: float,
-    sources: Longs,
-    left_out: Longs,
-    plan: PlanArrays,
-    proximity: Floats,
-    most: int,
-    bounded: Ints,
-    upper: Floats,
-) -> tuple[float, int]:
-    """Fill the upper bounds of the final scores of documents, and the documents in `bounded`: the words and the static
-    rank, and the most that proximity and exact name can add. Documents of sources that are `left_out` are missing, and
-    those that are surely below the result. Where one of several words is held nothing can be added, and the bound is
-    the lower one: of equal documents only those of the lowest ids are ranked. `proximity` is the highest by the number
-    of groups held. Returns the `most`-th lower bound, of words and static rank alone, 0 if there are fewer; and the
-    number of documents with a bound."""
-    # a member of a tuple, or a call with arrays, takes 10 ns in a loop: references are counted
-    flags, since, ends = forwards.flags, forwards.since, forwards.ends
-    heap, leaves_out = np.zeros(most, np.float64), len(left_out) > 0
-    for document in documents:
-        if scores[document] * MOST_STATIC > heap[0]:
-            if leaves_out and _is_left_out(sources[document], left_out):
-                continue
-            push(heap, scores[document] * static_rank(flags[document], since[document], newest) * (1 - 1e-5))
-    least, groups, bloom, count = heap[0], len(proximity) - 1, bloom_of(plan.numbers), 0
-    weights, sums = _weights_in_names(plan)
-    for document in documents:
-        score, is_whole = scores[document] * (1 + 1e-5), held[document] >= groups
-        bound = score + proximity[min(int(held[document]), groups)] * (1 + 1e-5)
-        highest = bound * (1 + EXACT_NAME) if is_whole else bound
-        if highest * MOST_STATIC < least:
-            continue
-        if is_whole:  # an alternative in the name adds at least its value times f / (f + SATURATION) of one occurrence
-            length = ends[document * SECTIONS]
-            of_name = FIELD_WEIGHT[0] if length <= NAME_WORDS else FIELD_WEIGHT[2]
-            weight, inverse = 0.0, (FIELD_CONSTANT[0] + FIELD_SHARE[0] * length) / of_name
-            for index in range(len(sums)):
-                if sums[index] <= score * (1 + SATURATION * inverse):
-                    weight = weights[index]
-                    break
-            if bound * (1 + EXACT_NAME * weight) * MOST_STATIC < least:
-                continue
-        static = static_rank(flags[document], since[document], newest)
-        if highest * static < least or (leaves_out and _is_left_out(sources[document], left_out)):
-            continue
-        if is_whole and may_be_exact(forwards, document, bloom):
-            bound = highest
-        bounded[count] = document
-        upper[count] = bound * static if is_whole or held[document] > 1 else scores[document] * static * (1 - 1e-5)
-        count += 1
-    return float(least), count
-
-
-@compiled
-def _is_left_out(source: np.uint64, left_out: Longs) -> bool:
-    """Whether a source is left out."""
-    for other in left_out:  # noqa: SIM110 - a generator is not compiled
-        if source == other:
-            return True
-    return False
-
-
-@compiled
-def _weights_in_names(plan: PlanArrays) -> tuple[Floats, Floats]:
-    """The weights of alternatives, the highest first; and for each the least sum of values of one alternative of each
-    group, of this weight or a higher one."""
-    weights, sums, size, last = np.empty(len(plan.numbers)), np.empty(len(plan.numbers)), 0, np.inf
-    while True:
-        weight = 0.0
-        for alternative in range(len(plan.numbers)):
-            if plan.numbers[alternative] >= 0 and plan.weights[alternative] < last:
-                weight = max(weight, plan.weights[alternative])
-        if weight == 0:
-            return weights[:size], sums[:size]
-        weights[size], sums[size], last = weight, 0.0, weight
-        for group in range(len(plan.starts) - 1):
-            least = np.inf
-            for alternative in range(plan.starts[group], plan.starts[group + 1]):
-                if plan.numbers[alternative] >= 0 and plan.weights[alternative] >= weight:
-                    least = min(least, plan.values[alternative])
-            sums[size] += least
-        size += 1
-
-
 @compiled
 def _without_name(document: int, scores: Singles, held: Bytes, proximity: Floats) -> float:
     """The upper bound of a score but for the static rank and the exact name."""
@@ -277,20 +179,21 @@ def intervals(
     scores: Singles,
     held: Bytes,
     forwards: Forwards,
+    name_bits: Longs,
     newest: float,
     numbers: Ints,
     proximity: Floats,
     lower: Floats,
     upper: Floats,
 ) -> None:
-    """Fill the bounds between which the final score of each document is; see `bounds`."""
-    bloom = bloom_of(numbers)
+    """Fill the bounds between which the final score of each document is; see `best_kernels.select`."""
+    bloom = np.uint64(bloom_of(numbers))
     for index in range(len(documents)):
         document = documents[index]
         static = static_rank(forwards.flags[document], forwards.since[document], newest)
         lower[index] = scores[document] * static * (1 - 1e-5)
         bound = _without_name(document, scores, held, proximity)
-        if held[document] >= len(proximity) - 1 and may_be_exact(forwards, document, bloom):
+        if held[document] >= len(proximity) - 1 and not name_bits[document] & ~bloom:
             bound *= 1 + EXACT_NAME
         upper[index] = bound * static
 

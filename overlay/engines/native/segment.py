@@ -1,5 +1,4 @@
-"""A segment opened for reading: its arrays, the documents that are not deleted, working memory for searches, and their
-results."""
+"""A segment opened for reading: its arrays, the documents that are not deleted, and working memory for searches."""
 
 from __future__ import annotations
 
@@ -11,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from overlay.engines.native.best_kernels import Names, Postings
 from overlay.engines.native.manifest import SegmentEntry
 from overlay.engines.native.posting_kernels import listed_counts
 from overlay.engines.native.schema import LISTED, VECTOR
-from overlay.engines.native.search_kernels import reset
 from overlay.engines.native.tables import StringTable, find
 from overlay.search.facts import FACET_FIELDS
 from overlay.search.ranker import Forwards
@@ -196,6 +195,16 @@ class Segment:
         return Forwards.of(*(self.arrays[name] for name in names))
 
     @cached_property
+    def postings(self) -> Postings:
+        """The postings of terms."""
+        return Postings.of(*(self.arrays[f"term_{name}"] for name in Postings._fields))
+
+    @cached_property
+    def names(self) -> Names:
+        """The names and sources of documents, as searches by relevance read them."""
+        return Names.of(self.arrays["name_bits"], self.arrays["source"])
+
+    @cached_property
     def value_lows(self) -> Ints:
         """The number of the first value of each field."""
         positions = self.positions("values", [f"{field}:" for field in FIELDS])
@@ -218,31 +227,3 @@ class NativeRecord(NamedTuple):
     id: str
     item: memoryview
     offers: bytes
-
-
-class SegmentResults(NamedTuple):
-    """The results in a segment, how many of them contain every word, the number of documents that were scored, and the
-    numbers of the words' terms there (`ranker.PlanWords`), negative for those that it does not have. `admitted` has a
-    byte for each document, 0 where the filters do not admit it; `is_all`: the results are all listings."""
-
-    segment: Segment
-    scratch: Scratch
-    admitted: Bytes
-    documents: Ints
-    matched: int
-    scored: int
-    numbers: Ints
-    is_all: bool = False
-
-    def tiers(self) -> tuple[Ints, Ints]:
-        """The results that contain every word, and the others."""
-        if self.matched == len(self.documents):
-            return self.documents, self.documents[:0]
-        is_complete = self.scratch.complete[self.documents] != 0
-        return self.documents[is_complete], self.documents[~is_complete]
-
-    def reset(self) -> None:
-        """Make the scratch as before the search, and give it back."""
-        used = self.scratch
-        reset(used.scores, used.held, used.complete, used.touched, self.scored)
-        self.segment.give_back(used)

@@ -8,25 +8,10 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.engines.native import search_kernels as kernels
-from overlay.search.ranker import (
-    COMPOUND_FLAG,
-    EXACT_NAME,
-    FIELD_CONSTANT,
-    FIELD_SHARE,
-    FIELD_WEIGHT,
-    NAME_WORDS,
-    SATURATION,
-    SECTIONS,
-    Forwards,
-    PlanArrays,
-    static_rank,
-)
-from parsers.jit import read_only
 
 SEEDS = st.integers(0, 10**6).map(Random)
 DOCUMENTS = 12
@@ -124,66 +109,6 @@ def test_words_are_scored_by_their_best_alternatives(random: Random) -> None:
     assert not scores.any()
     assert not held.any()
     assert not complete.any()
-
-
-class Named:
-    """A document with a name of the terms 1 and 2, which are of the two groups of a plan, and 3. Its score is that of
-    the terms of its name at least."""
-
-    def __init__(self, random: Random, values: Sequence[float], weights: Sequence[float]) -> None:
-        self.name = [random.randint(1, 3) for _ in range(random.choice((0, 1, 2, 3, NAME_WORDS + 2)))]
-        self.score = random.choice((0.1, 0.5, 1.0)) * random.randint(1, 4) / 4
-        self.score += sum(values[term] * self.impact(term) for term in {1, 2}.intersection(self.name))
-        self.held = 2 if {1, 2}.issubset(self.name) else random.randint(1, 3)
-        self.is_compound = random.random() < 0.3
-        is_exact = self.held >= 2 and (self.is_compound or {1, 2}.issuperset(self.name))
-        self.exact = 1 + is_exact * EXACT_NAME * min(weights[term] if term in self.name else 0 for term in (1, 2))
-
-    def impact(self, term: int) -> float:
-        """The weight of a term of the name, for the first time that it occurs."""
-        weight = FIELD_WEIGHT[0] if self.name.index(term) < NAME_WORDS else FIELD_WEIGHT[2]
-        frequency = weight / (FIELD_CONSTANT[0] + FIELD_SHARE[0] * len(self.name))
-        return frequency / (frequency + SATURATION)
-
-
-@given(SEEDS)
-def test_no_document_among_the_first_is_below_its_bound(random: Random) -> None:
-    values, weights = ([random.choice((0.2, 0.4, 0.9, 1.0)) for _ in range(3)] for _ in range(2))
-    plan = PlanArrays(*map(read_only, (
-        np.array([-1, 1, 2], np.int64), np.array([0, 2, 3], np.int64), np.array(values), np.array(weights), np.ones(2)
-    )))  # fmt: skip
-    named = [Named(random, values, weights) for _ in range(DOCUMENTS)]
-    documents = np.array(random.sample(range(DOCUMENTS), random.randint(1, DOCUMENTS)), np.int64)
-    scores, held = np.array([one.score for one in named], np.float32), np.array([one.held for one in named], np.uint8)
-    flags = np.array([random.choice((0, 4, 8, 12)) | COMPOUND_FLAG * one.is_compound for one in named], np.uint8)
-    since = np.array([random.choice((-1.0, 0.0, 1e7, 5e7)) for _ in range(DOCUMENTS)])
-    numbers = 2**63, 2**63 + 1, 2**32  # which differ in bits that doubles, or 32 bits, do not hold
-    sources = np.array([random.choice((0, *numbers)) for _ in range(DOCUMENTS)], np.uint64)
-    left_out, near = random.sample(numbers, random.randint(0, 2)), random.randint(0, 4) / 8
-    forwards = Forwards.of(
-        np.array([0, *np.cumsum([len(one.name) for one in named])], np.int64),
-        np.repeat(np.array([len(one.name) for one in named], np.uint32), SECTIONS),
-        np.array([term for one in named for term in one.name], np.uint32), flags, since,
-    )  # fmt: skip
-    most, bounded, upper = random.randint(1, 6), np.empty(len(documents), np.int64), np.empty(len(documents))
-    least, count = kernels.bounds(
-        documents, scores, held, forwards, 5e7, sources, np.array(left_out, np.uint64), plan,
-        np.array([0.0, 0.0, near]), most, bounded, upper,
-    )  # fmt: skip
-    ranks = {one: static_rank(int(flags[one]), float(since[one]), 5e7) for one in documents.tolist()}
-    allowed = {one for one in ranks if int(sources[one]) not in left_out}
-    lowest = sorted((float(scores[one]) * ranks[one] * (1 - 1e-5) for one in allowed), reverse=True)
-    assert least == (pytest.approx(lowest[most - 1], rel=1e-12) if len(lowest) >= most else 0.0)
-    bounds = dict(zip(bounded[:count].tolist(), upper.tolist(), strict=False))
-    assert allowed.issuperset(bounds)
-    for one in allowed:
-        highest = (float(scores[one]) + near * (held[one] > 1)) * named[one].exact * ranks[one]
-        if one not in bounds:
-            assert highest < least
-        elif held[one] > 1:
-            assert bounds[one] >= highest
-        else:  # within the margin of single precision, so that equal ones need not all be ranked
-            assert bounds[one] == pytest.approx(highest, rel=2e-5)
 
 
 @given(SEEDS)
