@@ -6,6 +6,7 @@ in order, then those without. `ends` has the ends of the sections from the start
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -97,6 +98,7 @@ class PlanWords:
         """The words by the numbers of their terms, negative for those that no document has."""
         return PlanArrays(read_only(numbers), *self._arrays)
 
+    @cached_property
     def most_proximity(self) -> Floats:
         """The highest proximity of a document, by the number of groups that it contains."""
         pairs = sorted(map(max, pairwise(self.rarities.tolist())), reverse=True)

@@ -82,11 +82,12 @@ def _best(queries: SegmentQueries, newest: float, left_out: Sequence[int], most:
     """The documents that can be among the `most` best of all segments, without those of the sources `left_out`; the
     number of results, and of those that contain every word.
 
-    The documents of a segment are read in stretches. Where many of one can be among the best, the `most` of the highest
-    bounds are ranked, as the last of them excludes most of the next stretch."""
+    Where the words have many postings in a segment, its documents are read in stretches. Where many of one stretch can
+    be among the best, those of the highest bounds are ranked, which excludes most documents of the next stretch."""
     parts, least, total, matched, sources = list[Bounded](), 0.0, 0, 0, np.array(left_out, np.uint64)
     for part in queries:
-        segment, stretches, start, stop = part.segment, list[Bounded](), 0, _FIRST_STRETCH
+        segment, stretches, start = part.segment, list[Bounded](), 0
+        stop = _FIRST_STRETCH if part.postings() > _MANY else segment.documents
         while start < segment.documents:
             stop = min(stop, segment.documents)
             best = part.best(newest, sources, most, least, EXACT + 1 - total, start, stop)
@@ -109,7 +110,7 @@ def _window(
 ) -> list[EngineHit]:
     """The results from position `start` to `stop` that are not `left_out`; words have this `share` of their scores.
     Only documents are ranked that may be on either side of these positions by their bounds."""
-    proximity, documents, bounds = queries[0].words.most_proximity(), list[Ints](), list[Floats]()
+    proximity, documents, bounds = queries[0].words.most_proximity, list[Ints](), list[Floats]()
     for part, leaving in zip(queries, left_out, strict=True):
         result = part.results()
         is_left = np.ones(part.segment.documents, bool)

@@ -46,6 +46,11 @@ class SegmentQuery(NamedTuple):
         """The words as kernels read them."""
         return self.words.numbered(self.numbers)
 
+    def postings(self) -> int:
+        """The number of postings of all words."""
+        offsets, numbers = self.segment.arrays["term_offsets"], self.numbers[self.numbers >= 0]
+        return int((offsets[numbers + 1] - offsets[numbers]).sum())
+
     def best(
         self,
         newest: float,
@@ -62,7 +67,7 @@ class SegmentQuery(NamedTuple):
         segment = self.segment
         documents, upper, least, total, matched = best_kernels.select(
             self.admitted, start, stop, segment.postings, self.plan_arrays, self.words.is_stop, self.plan.all_words,
-            segment.forwards, segment.names, newest, left_out, self.words.most_proximity(), most, least, to_count,
+            segment.forwards, segment.names, newest, left_out, self.words.most_proximity, most, least, to_count,
         )  # fmt: skip
         return Best(Bounded(documents, upper, least), total, matched)
 

@@ -82,7 +82,7 @@ def test_no_document_among_the_best_is_left_out(random: Random, all_words: bool,
     results = whole if all_words else {document for document, groups in held.items() if groups[is_content].any()}
     documents, upper, least, counted, matched = select(
         of.mask, 0, len(of.mask), of.postings, of.plan, of.words.is_stop, all_words, of.forwards, of.names, NEWEST,
-        np.array(left_out, np.uint64), of.words.most_proximity(), most, 0.0, to_count,
+        np.array(left_out, np.uint64), of.words.most_proximity, most, 0.0, to_count,
     )  # fmt: skip
     assert matched == len(whole)
     assert min(len(results), to_count) <= counted <= len(results)
@@ -107,7 +107,7 @@ def test_stretches_together_select_as_the_whole_does(random: Random) -> None:
     def selected(start: int, stop: int, least: float) -> tuple[dict[int, float], float, int, int]:
         documents, upper, *rest = select(
             of.mask, start, stop, of.postings, of.plan, of.words.is_stop, False, of.forwards, of.names, NEWEST,
-            np.empty(0, np.uint64), of.words.most_proximity(), most, least, len(of.mask),
+            np.empty(0, np.uint64), of.words.most_proximity, most, least, len(of.mask),
         )  # fmt: skip
         return dict(zip(documents.tolist(), upper.tolist(), strict=True)), *rest
 
@@ -123,7 +123,7 @@ def test_postings_of_no_document_select_nothing() -> None:
     of = Segment(Random(0))
     documents, _, least, total, matched = select(
         of.mask, 0, len(of.mask), of.postings, of.plan._replace(numbers=read_only(np.full_like(of.plan.numbers, -1))),
-        of.words.is_stop, False, of.forwards, of.names, NEWEST, np.empty(0, np.uint64), of.words.most_proximity(), 3,
+        of.words.is_stop, False, of.forwards, of.names, NEWEST, np.empty(0, np.uint64), of.words.most_proximity, 3,
         0.0, 0,
     )  # fmt: skip
     assert (len(documents), least, total, matched) == (0, pytest.approx(0.0), 0, 0)
