@@ -29,6 +29,7 @@ BENCHES = (
     ("bench_duplicates",),
     ("bench_up",),
     ("bench_million", "--listings", "100000"),
+    ("bench_growth", "--listings", "20000"),
     ("bench_mempool",),
     ("bench_fetch",),
     ("bench_logs",),

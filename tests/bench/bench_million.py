@@ -130,11 +130,12 @@ class Progress:
 class Run:
     """One run in a folder: the chain, and the two processes."""
 
-    def __init__(self, folder: Path, registrations: int) -> None:
+    def __init__(self, folder: Path, registrations: int, documents: Iterator[Document] | None = None) -> None:
+        """A run with these listings, or those of `listings`."""
         self.folder = folder
         self.database = folder / "data" / "a2b.db"
-        (folder / "blocks").mkdir()
-        documents = listings(data=SHARED if SHARED.is_dir() else None)
+        (folder / "blocks").mkdir(exist_ok=True)
+        documents = documents or listings(data=SHARED if SHARED.is_dir() else None)
         self.words: list[Document] = list(islice(documents, min(SAMPLE, registrations)))
         self.chain = LongChain(folder / "blocks", documents, registrations)
 
@@ -150,8 +151,11 @@ class Run:
         )
 
     def stored(self) -> int:
-        """The stored height, -1 before there is any."""
-        return heights(self.database).get("bsv", -1)
+        """The stored height, -1 before there is any, or a database with tables."""
+        try:
+            return heights(self.database).get("bsv", -1)
+        except OSError:
+            return -1
 
     def is_hashed(self, server: Command) -> bool:
         """Whether the state hash of the newest block is stored, which comes last."""
