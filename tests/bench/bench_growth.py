@@ -38,7 +38,7 @@ from tests.ports import free_port
 
 SIZES, SECONDS, QUESTIONS, SAMPLE = (20_000, 100_000, 500_000), 15.0, 4_000, 20_000
 """Listings; seconds of a load; different questions of it; listings that the questions are from."""
-EACH = 200
+IN_TURN = 200
 """Questions of a kind that are asked one after the other."""
 _WORD, _CUT = re.compile(r"[A-Za-z]{4,}"), re.compile(r"(?<=[.;,:])\s+|\s+(?:and|for|with|to)\s+")
 
@@ -104,7 +104,7 @@ def row(name: str, server: Server, paths: Sequence[str], folder: Path) -> Row:
     before = server.cpu()
     loaded = load(server.port, listed, "", SECONDS)
     cpu = 1000 * (server.cpu() - before) / max(1.0, loaded.rate * SECONDS)
-    page = sum(len(answer(server.port, path)) for path in paths[:EACH]) / EACH / 1000
+    page = sum(len(answer(server.port, path)) for path in paths[:IN_TURN]) / IN_TURN / 1000
     result = Row(loaded.rate, cpu, loaded.p50, loaded.p99, page)
     print(f"  {name:<34}" + "".join(f"{value:>10.2f}" for value in result), flush=True)
     return result
@@ -127,12 +127,12 @@ def print_kinds(server: Server, sample: Sequence[Document], path: str) -> None:
     rare = [word for word, number in held.items() if number == 1]
     kinds = {
         "Server MCP": [
-            "".join(chance.choice((letter.lower(), letter.upper())) for letter in "Server MCP") for _ in range(EACH)
+            "".join(chance.choice((letter.lower(), letter.upper())) for letter in "Server MCP") for _ in range(IN_TURN)
         ],
-        "words of one listing in 20,000": chance.sample(rare, EACH),
-        "two words": [" ".join(chance.sample(words, 2)) for _ in range(EACH)],
-        "a misspelt word": [misspelt(chance, chance.choice(words)) for _ in range(EACH)],
-        "whole names": chance.sample(names, EACH),
+        "words of one listing in 20,000": chance.sample(rare, IN_TURN),
+        "two words": [" ".join(chance.sample(words, 2)) for _ in range(IN_TURN)],
+        "a misspelt word": [misspelt(chance, chance.choice(words)) for _ in range(IN_TURN)],
+        "whole names": chance.sample(names, IN_TURN),
     }
     connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
     for name, texts in kinds.items():
