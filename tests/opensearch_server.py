@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 
 from tests.ports import free_port
+from tests.waiting import PATIENCE
 
 VERSION = "2.19.0"
 ARTIFACT = f"org.opensearch.distribution.integ-test-zip:opensearch:{VERSION}:zip"
@@ -130,6 +131,7 @@ class Node:
     def hanging(self) -> Iterator[None]:
         """Accept connections, and answer nothing."""
         self._process.send_signal(signal.SIGSTOP)
+        until_all_stopped(self._process.pid)
         try:
             yield
         finally:
@@ -139,6 +141,21 @@ class Node:
         """End it at once."""
         self._process.kill()
         self._process.wait()
+
+
+def until_all_stopped(pid: int) -> None:
+    """Wait until no thread of a process runs: after the signal that stops it one may still answer a request."""
+    limit = time.monotonic() + PATIENCE
+    while not all(map(_is_stopped, Path(f"/proc/{pid}/task").iterdir())):
+        assert time.monotonic() < limit, "a thread runs"
+        time.sleep(0.01)
+
+
+def _is_stopped(thread: Path) -> bool:
+    try:
+        return (thread / "stat").read_text().rpartition(") ")[2].startswith("T")
+    except OSError:  # it has ended
+        return True
 
 
 @pytest.fixture(scope="session")

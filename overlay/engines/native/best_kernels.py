@@ -75,9 +75,10 @@ class Names(NamedTuple):
         return cls(read_only(bits), read_only(sources))
 
 
-@kernel()
+@kernel("marks")
 def select(
     mask: Bytes,
+    marks: Bytes,
     start: int,
     stop: int,
     postings: Postings,
@@ -99,11 +100,12 @@ def select(
     admitted documents contain a content word, and how many contain all of them. With `all_words` only the latter are
     results.
 
-    Documents of sources that are `left_out` are only counted. Where one of several words is held nothing can be added,
-    and the bound is the lower one: of equal documents only those of the lowest ids are ranked. `proximity` is the
-    highest by the number of groups held. Stop words add to documents that contain a content word. Once `to_count`
-    results are counted, those are not that only contain words which together cannot reach `least` (MaxScore: Turtle
-    and Flood, Query evaluation, IPM 31, 1995).
+    `marks`, if it is not empty, gets 1 for each result, 2 for one that contains every content word, and 0 for the other
+    documents. Documents of sources that are `left_out` are only counted. Where one of several words is held nothing can
+    be added, and the bound is the lower one: of equal documents only those of the lowest ids are ranked. `proximity` is
+    the highest by the number of groups held. Stop words add to documents that contain a content word. Once `to_count`
+    results are counted, those are not that only contain words which together cannot reach `least` (MaxScore: Turtle and
+    Flood, Query evaluation, IPM 31, 1995).
     """
     groups, heap, total, matched = len(plan.starts) - 1, np.full(most, least), 0, 0
     window, rows = _new_window(), _rows(postings.offsets, plan.numbers)
@@ -114,6 +116,8 @@ def select(
     others, leaves_out = ~np.uint64(bloom_of(plan.numbers)), len(left_out) > 0
     for base in range(start, stop, WINDOW):
         size, is_touched = min(WINDOW, stop - base), False
+        marked = marks[base : base + size]
+        marked[:] = 0
         if most and total >= to_count:
             essential = _essential(values, content, proximity, heap[0])
         for number in range(essential):
@@ -124,6 +128,8 @@ def select(
         for number in range(essential, content):
             _add(postings, plan, rows, order[number], base, size, True, window)
         counts = _counted(window.held[:size], content, all_words)
+        for index in range(len(marked)):
+            marked[index] = np.uint8(window.held[index] != 0) + np.uint8(window.held[index] == content)
         total, matched = total + counts[0], matched + counts[1]
         for number in range(content, groups):
             _add(postings, plan, rows, order[number], base, size, True, window)

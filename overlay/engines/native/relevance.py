@@ -13,7 +13,6 @@ from math import inf, nextafter
 
 import numpy as np
 
-from overlay.engines.native import search_kernels as kernels
 from overlay.engines.native.near_documents import nearest_documents
 from overlay.engines.native.results import SegmentQueries
 from overlay.engines.native.segment import Ints, NativeRecord, Segment
@@ -33,6 +32,10 @@ MOST_RANKED = 4_000
 _FIRST_STRETCH, _MANY = 1 << 15, 10_000
 """The number of documents of a segment that are read first; four times as many are read next. And the number of
 documents to be ranked from which it pays to rank some before the others are read."""
+_BELOW = 2e-5
+"""The most by which bounds that are the lower ones are below the scores, relative to these (`best_kernels.select`)."""
+_ALL = 2**32
+"""More than the documents of a segment."""
 _EQUAL = 1e-9
 """Relative difference of equal scores that are computed in another order."""
 _NO_NUMBERS, _NO_BOUNDS = np.empty(0, np.int64), np.empty(0, np.float64)
@@ -51,13 +54,13 @@ def by_relevance(queries: SegmentQueries, newest: float, query: Query, start: in
     if stop <= start or not (total or finds_by_meaning):
         return Matches([], total, matched, {})
     near = nearest_documents(queries, query) if finds_by_meaning else [_NOT_NEAR] * len(queries)
-    ranked = _Ranked(queries, list(map(_with_near, bounded, near)), newest, CANDIDATES)
+    ranked = _Ranked(queries, list(map(_with_near, bounded, near)), newest, CANDIDATES, MOST_RANKED)
     order = ranked.order()[:CANDIDATES]
     names_sources = query.owners or query.domains or query.group
     floods = [] if names_sources or total <= CANDIDATES else flooding(ranked.sources(order))
     if floods:
-        others = _Ranked(queries, _best(queries, newest, floods, CANDIDATES)[0], newest, CANDIDATES)
-        ranked = _Ranked(queries, list(map(_union, ranked.documents, others.documents)), newest, 0)
+        others = _Ranked(queries, _best(queries, newest, floods, CANDIDATES)[0], newest, CANDIDATES, MOST_RANKED)
+        ranked = _Ranked(queries, list(map(_union, ranked.documents, others.documents)), newest, 0, _ALL)
         order = ranked.order()
     head = ranked.head(order, is_flooded=bool(floods))
     compared = head[:0]
@@ -72,7 +75,7 @@ def by_relevance(queries: SegmentQueries, newest: float, query: Query, start: in
         start, stop = max(0, start - len(head)), stop - len(head)
         first = max(0, start - len(others_near))
         ranked_before = ranked.documents_of(np.union1d(head, compared))
-        beyond = _window(queries, ranked_before, newest, 1 - plan.meaning, first, stop) if total > len(head) else []
+        beyond = _beyond(queries, ranked_before, newest, 1 - plan.meaning, first, stop) if total > len(head) else []
         merged = sorted([*beyond, *ranked.rows(others_near, 1)], key=lambda row: row.key)
         rows += merged[start - first : stop - first]
     return Matches(rows, total, matched, {})
@@ -87,14 +90,14 @@ def _best(queries: SegmentQueries, newest: float, left_out: Sequence[int], most:
     parts, least, total, matched, sources = list[Bounded](), 0.0, 0, 0, np.array(left_out, np.uint64)
     for part in queries:
         segment, stretches, start = part.segment, list[Bounded](), 0
-        stop = _FIRST_STRETCH if part.postings() > _MANY else segment.documents
+        stop = _FIRST_STRETCH if most and part.postings() > _MANY else segment.documents
         while start < segment.documents:
             stop = min(stop, segment.documents)
             best = part.best(newest, sources, most, least, EXACT + 1 - total, start, stop)
             total, matched, least = total + best.total, matched + best.matched, best.bounded.least
             stretches.append(best.bounded)
             expected = len(best.bounded.documents) * (segment.documents - stop) // (stop - start)
-            if expected > _MANY:
+            if expected > _MANY * most // CANDIDATES:
                 ids, plan = segment.arrays["id_rank"], part.plan_arrays
                 _, factors = factors_of_best(best.bounded, ids, most, 8 * most, segment.forwards, plan, newest)
                 if len(factors.scores) >= most:
@@ -105,40 +108,19 @@ def _best(queries: SegmentQueries, newest: float, left_out: Sequence[int], most:
     return [part._replace(least=least) for part in parts], total, matched
 
 
-def _window(
+def _beyond(
     queries: SegmentQueries, left_out: Sequence[Ints], newest: float, share: float, start: int, stop: int
 ) -> list[EngineHit]:
-    """The results from position `start` to `stop` that are not `left_out`; words have this `share` of their scores.
-    Only documents are ranked that may be on either side of these positions by their bounds."""
-    proximity, documents, bounds = queries[0].words.most_proximity, list[Ints](), list[Floats]()
-    for part, leaving in zip(queries, left_out, strict=True):
-        result = part.results()
-        is_left = np.ones(part.segment.documents, bool)
-        is_left[leaving] = False
-        members = result.documents[is_left[result.documents]]
-        lower, upper = np.empty(len(members), np.float64), np.empty(len(members), np.float64)
-        kernels.intervals(
-            members, part.scratch.scores, part.scratch.held, part.segment.forwards, part.segment.names.bits, newest,
-            part.numbers, proximity, lower, upper,
-        )  # fmt: skip
-        result.reset()
-        documents.append(members)
-        bounds.append(np.stack((lower, upper)))
-    lower, upper = np.concatenate(bounds, 1)
-    count = len(lower)
-    stop = min(stop, count)
-    if start >= stop:
-        return []
-    most = np.partition(upper, count - 1 - start)[count - 1 - start]
-    least = np.partition(lower, count - stop)[count - stop]
-    before = int(np.count_nonzero(lower > most))
-    chosen = [
-        _unbounded(members[(low <= most) & (high >= least)])
-        for members, (low, high) in zip(documents, bounds, strict=True)
-    ]
-    ranked = _Ranked(queries, chosen, newest, 0)
+    """The results from position `start` to `stop` that are not `left_out`; words have this `share` of their scores."""
+    most = stop + sum(map(len, left_out))
+    bounded = [part._replace(upper=part.upper * (1 + _BELOW)) for part in _best(queries, newest, (), most)[0]]
+    ranked = _Ranked(queries, bounded, newest, most, _ALL)
     ranked.scale(share)
-    return ranked.rows(ranked.order()[start - before : stop - before], 1)
+    is_other = np.concatenate(
+        [~np.isin(documents, leaving) for documents, leaving in zip(ranked.documents, left_out, strict=True)]
+    )
+    order = ranked.order()
+    return ranked.rows(order[is_other[order]][start:stop], 1)
 
 
 def _with_near(bounded: Bounded, near: Nearest) -> Bounded:
@@ -161,8 +143,8 @@ def _unbounded(documents: Ints) -> Bounded:
 
 
 class _Ranked:
-    """Documents of segments ranked by the formula. An index counts the documents of all segments. With `most`, only
-    those are ranked that can be among so many of the highest scores."""
+    """Documents of segments ranked by the formula, at most `most_ranked` of each. An index counts the documents of all
+    segments. With `most`, only those are ranked that can be among so many of the highest scores."""
 
     def __init__(
         self,
@@ -170,11 +152,11 @@ class _Ranked:
         bounded: Sequence[Bounded],
         newest: float,
         most: int,
+        most_ranked: int,
     ) -> None:
         self._segments = [searched.segment for searched in queries]
         self.documents, factors = list[Ints](), list[Factors]()
         for searched, members in zip(queries, bounded, strict=True):
-            most_ranked = MOST_RANKED if most else len(members.documents)
             ids, forwards = searched.segment.arrays["id_rank"], searched.segment.forwards
             indexes, of_indexes = factors_of_best(
                 members, ids, most, most_ranked, forwards, searched.plan_arrays, newest

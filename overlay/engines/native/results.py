@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from overlay.engines.native import best_kernels, search_kernels
+from overlay.engines.native import best_kernels
 from overlay.engines.native.admission import admitted
 from overlay.engines.native.segment import Bytes, Ints, Scratch, Segment
 from overlay.search.planner import QueryPlan
@@ -17,6 +17,10 @@ from overlay.search.ranker import PlanArrays, PlanWords
 from overlay.search.rerank import Bounded
 
 _NONE: Ints = np.empty(0, np.int64)
+_NO_MARKS: Bytes = np.empty(0, np.uint8)
+_WHOLE = 2
+"""The mark of a result that contains every word."""
+_NO_SOURCES = np.empty(0, np.uint64)
 
 
 class SegmentQuery(NamedTuple):
@@ -64,28 +68,35 @@ class SegmentQuery(NamedTuple):
         """The documents from number `start` to `stop` that can be among the `most` of the highest scores, of which as
         many are known to reach `least`, without those of sources `left_out`. `newest` is the time of the newest block,
         in seconds since 1970; `to_count`: the number of results that are counted exactly."""
-        segment = self.segment
-        documents, upper, least, total, matched = best_kernels.select(
-            self.admitted, start, stop, segment.postings, self.plan_arrays, self.words.is_stop, self.plan.all_words,
-            segment.forwards, segment.names, newest, left_out, self.words.most_proximity, most, least, to_count,
-        )  # fmt: skip
-        return Best(Bounded(documents, upper, least), total, matched)
+        return self._selected(_NO_MARKS, newest, left_out, most, least, to_count, start, stop)
 
     def results(self) -> SegmentResults:
-        """All results; `SegmentResults.reset` is due after them."""
-        mask, scratch, a = self.admitted, self.scratch, self.segment.arrays
-        if not self.plan.groups:
-            documents = np.flatnonzero(mask.view(np.bool_))
-            return SegmentResults(*self[:3], documents, len(documents), 0, _NONE, mask is self.segment.plain)
-        count, matched = search_kernels.score(
-            mask, a["term_offsets"], a["term_documents"], a["term_impacts"], self.words.starts, self.numbers,
-            self.words.values, self.words.is_stop, scratch.scores, scratch.best, scratch.held, scratch.complete,
-            scratch.touched,
+        """All results."""
+        segment, marks = self.segment, self.admitted
+        if self.plan.groups:
+            marks = self.scratch.marks
+            self._selected(marks, 0.0, _NO_SOURCES, 0, 0.0, segment.documents, 0, segment.documents)
+        documents = np.flatnonzero(marks.view(np.bool_))
+        return SegmentResults(segment, self.scratch, self.admitted, documents, marks, marks is segment.plain)
+
+    def _selected(
+        self,
+        marks: Bytes,
+        newest: float,
+        left_out: npt.NDArray[np.uint64],
+        most: int,
+        least: float,
+        to_count: int,
+        start: int,
+        stop: int,
+    ) -> Best:
+        segment = self.segment
+        documents, upper, least, total, matched = best_kernels.select(
+            self.admitted, marks, start, stop, segment.postings, self.plan_arrays, self.words.is_stop,
+            self.plan.all_words, segment.forwards, segment.names, newest, left_out, self.words.most_proximity, most,
+            least, to_count,
         )  # fmt: skip
-        documents = scratch.touched[:count]
-        if self.plan.all_words and matched < count:
-            documents = documents[scratch.complete[documents] != 0]
-        return SegmentResults(*self[:3], documents, matched, count, self.numbers)
+        return Best(Bounded(documents, upper, least), total, matched)
 
 
 class Best(NamedTuple):
@@ -97,29 +108,29 @@ class Best(NamedTuple):
 
 
 class SegmentResults(NamedTuple):
-    """The results in a segment, how many of them contain every word, the number of documents that were scored, and the
-    numbers of the words' terms there. `is_all`: the results are all listings."""
+    """The results in a segment, in the order of their numbers. Where the query has words, `marks` are 2 in those that
+    contain every word. `is_all`: the results are all listings."""
 
     segment: Segment
     scratch: Scratch
     admitted: Bytes
     documents: Ints
-    matched: int
-    scored: int
-    numbers: Ints
-    is_all: bool = False
+    marks: Bytes
+    is_all: bool
+
+    @property
+    def matched(self) -> int:
+        """The number of results that contain every word."""
+        if self.marks is self.admitted:
+            return len(self.documents)
+        return int(np.count_nonzero(self.marks == _WHOLE))
 
     def tiers(self) -> tuple[Ints, Ints]:
         """The results that contain every word, and the others."""
-        if self.matched == len(self.documents):
+        if self.marks is self.admitted:
             return self.documents, self.documents[:0]
-        is_complete = self.scratch.complete[self.documents] != 0
-        return self.documents[is_complete], self.documents[~is_complete]
-
-    def reset(self) -> None:
-        """Make the working memory as before the search."""
-        used = self.scratch
-        search_kernels.reset(used.scores, used.held, used.complete, used.touched, self.scored)
+        is_whole = self.marks[self.documents] == _WHOLE
+        return self.documents[is_whole], self.documents[~is_whole]
 
 
 SegmentQueries = Sequence[SegmentQuery]

@@ -6,12 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from overlay.search.ranker import (
-    EXACT_NAME,
     FIELD_COUNT,
     SECTIONS,
-    Forwards,
-    bloom_of,
-    static_rank,
 )
 from parsers.jit import compiled, kernel
 
@@ -66,136 +62,6 @@ def between(mask: Bytes, values: Ints, low: int, high: int) -> None:
     for document in range(len(mask)):
         if values[document] < low or values[document] > high:
             mask[document] = 0
-
-
-@kernel("scores", "best", "held", "complete", "touched")
-def score(
-    mask: Bytes,
-    offsets: Ints,
-    documents: Numbers,
-    impacts: Singles,
-    starts: Ints,
-    alternatives: Ints,
-    values: Floats,
-    is_stop: Bytes,
-    scores: Singles,
-    best: Singles,
-    held: Bytes,
-    complete: Bytes,
-    touched: Ints,
-) -> tuple[int, int]:
-    """Sum the scores of the words in each admitted document that contains a content word.
-
-    Group g has the terms `alternatives[starts[g]:starts[g + 1]]` (negative: none). `scores`, `best`, `held` and
-    `complete` are zero before; `held` counts the groups that a document contains, `complete` is 1 where these are all
-    content groups. Returns the number of documents in `touched`, and how many of them are complete.
-    """
-    total = content = matched = 0
-    for kind in range(2):  # stop words count where there is a content word
-        for group in range(len(is_stop)):
-            if is_stop[group] == kind:
-                start, end = starts[group], starts[group + 1]
-                content += 1 - kind
-                total = _score_group(
-                    mask, offsets, documents, impacts, alternatives[start:end], values[start:end], kind == 1, scores,
-                    best, held, touched, total,
-                )  # fmt: skip
-        if kind == 0:
-            for index in range(total):
-                complete[touched[index]] = held[touched[index]] == content
-                matched += complete[touched[index]]
-    return total, matched
-
-
-@compiled
-def _score_group(
-    mask: Bytes,
-    offsets: Ints,
-    documents: Numbers,
-    impacts: Singles,
-    alternatives: Ints,
-    values: Floats,
-    is_stop: bool,
-    scores: Singles,
-    best: Singles,
-    held: Bytes,
-    touched: Ints,
-    total: int,
-) -> int:
-    """Add the score of the best alternative of a group to the documents that contain one; the documents touched."""
-    single = len(alternatives) == 1
-    for alternative in range(len(alternatives)):
-        term, value = alternatives[alternative], values[alternative]
-        if term < 0:
-            continue
-        for position in range(offsets[term], offsets[term + 1]):
-            document = np.int64(documents[position])
-            if document >= len(mask) or not mask[document] or (is_stop and not held[document]):
-                continue
-            impact = np.float32(value * impacts[position])
-            if not is_stop and not held[document]:
-                touched[total] = document
-                total += 1
-            if single:
-                held[document] += 1
-                scores[document] += impact
-            elif impact > best[document]:
-                held[document] += best[document] == 0
-                scores[document] += impact - best[document]
-                best[document] = impact
-    if not single:
-        for alternative in range(len(alternatives)):
-            term = alternatives[alternative]
-            if term >= 0:
-                for position in range(offsets[term], offsets[term + 1]):
-                    if documents[position] < len(best):
-                        best[documents[position]] = 0
-    return total
-
-
-@kernel("scores", "held", "complete")
-def reset(scores: Singles, held: Bytes, complete: Bytes, touched: Ints, total: int) -> None:
-    """Make `scores`, `held` and `complete` zero again."""
-    for index in range(total):
-        document = touched[index]
-        scores[document] = 0
-        held[document] = 0
-        complete[document] = 0
-
-
-@compiled
-def _without_name(document: int, scores: Singles, held: Bytes, proximity: Floats) -> float:
-    """The upper bound of a score but for the static rank and the exact name."""
-    groups = len(proximity) - 1
-    bound = scores[document] * (1 + 1e-5)
-    if held[document] > 1 or held[document] >= groups:
-        bound += proximity[min(int(held[document]), groups)] * (1 + 1e-5)
-    return float(bound)
-
-
-@kernel("lower", "upper")
-def intervals(
-    documents: Ints,
-    scores: Singles,
-    held: Bytes,
-    forwards: Forwards,
-    name_bits: Longs,
-    newest: float,
-    numbers: Ints,
-    proximity: Floats,
-    lower: Floats,
-    upper: Floats,
-) -> None:
-    """Fill the bounds between which the final score of each document is; see `best_kernels.select`."""
-    bloom = np.uint64(bloom_of(numbers))
-    for index in range(len(documents)):
-        document = documents[index]
-        static = static_rank(forwards.flags[document], forwards.since[document], newest)
-        lower[index] = scores[document] * static * (1 - 1e-5)
-        bound = _without_name(document, scores, held, proximity)
-        if held[document] >= len(proximity) - 1 and not name_bits[document] & ~bloom:
-            bound *= 1 + EXACT_NAME
-        upper[index] = bound * static
 
 
 @kernel()

@@ -34,13 +34,12 @@ def search(segments: Sequence[Segment], newest: float, query: Query, plan: Query
         matches = Matches([], total, total, {})
     else:
         results = [part.results() for part in queries]
-        total, matched = sum(len(result.documents) for result in results), sum(result.matched for result in results)
         facets = _facets(results, query, has_words=bool(plan.groups))
-        rows = [] if is_by_relevance else _explained(in_order(results, query, start, stop), queries, newest, words)
-        for result in results:
-            result.reset()
         if is_by_relevance:
             rows = by_relevance(queries, newest, query, start, stop).rows
+        else:
+            rows = _explained(in_order(results, query, start, stop), queries, newest, words)
+        total, matched = sum(len(result.documents) for result in results), sum(result.matched for result in results)
         matches = Matches(rows, total, matched, facets)
     for part in queries:
         part.give_back()

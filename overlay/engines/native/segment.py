@@ -30,14 +30,11 @@ FIELDS = tuple(sorted(FACET_FIELDS.values()))
 
 
 class Scratch(NamedTuple):
-    """Working memory of one search, by document: `scores`, `best`, `held` and `complete` are zero between searches."""
+    """Working memory of one search: two masks and the marks of results by document, and by offer whether it meets the
+    filters."""
 
-    scores: npt.NDArray[np.float32]
-    best: npt.NDArray[np.float32]
-    held: Bytes
-    complete: Bytes
-    touched: Ints
     masks: tuple[Bytes, Bytes]
+    marks: Bytes
     meets: Bytes
 
 
@@ -80,18 +77,14 @@ class Segment:
             return self._allocated()
 
     def give_back(self, scratch: Scratch) -> None:
-        """Reuse working memory; after an exception it is not clean, and is not given back."""
+        """Let other searches use working memory."""
         self._unused.append(scratch)
 
     def _allocated(self) -> Scratch:
         size = self.documents
         return Scratch(
-            np.zeros(size, np.float32),
-            np.zeros(size, np.float32),
-            np.zeros(size, np.uint8),
-            np.zeros(size, np.uint8),
-            np.empty(size, np.int64),
             (np.empty(size, np.uint8), np.empty(size, np.uint8)),
+            np.empty(size, np.uint8),
             np.zeros(len(self.arrays["offer_amount"]), np.uint8),
         )
 

@@ -17,6 +17,7 @@ from overlay.search.ranker import COMPOUND_FLAG, NAME_WORDS, SECTIONS, Forwards,
 from overlay.search.rerank import factors_of_all
 from parsers.jit import read_only
 
+_NO_MARKS = np.empty(0, np.uint8)
 TERMS, NEWEST = 6, 5e7
 SOURCES = (0, 2**63, 2**63 + 1, 2**32)
 """Sources that differ in bits that doubles, or 32 bits, do not hold."""
@@ -80,11 +81,16 @@ def test_no_document_among_the_best_is_left_out(random: Random, all_words: bool,
     held = {document: np.array(of.held(document)) for document in of.documents.tolist() if of.mask[document]}
     whole = {document for document, groups in held.items() if groups[is_content].all()}
     results = whole if all_words else {document for document, groups in held.items() if groups[is_content].any()}
+    marks = np.full(random.choice((0, len(of.mask))), 7, np.uint8)
     documents, upper, least, counted, matched = select(
-        of.mask, 0, len(of.mask), of.postings, of.plan, of.words.is_stop, all_words, of.forwards, of.names, NEWEST,
-        np.array(left_out, np.uint64), of.words.most_proximity, most, 0.0, to_count,
+        of.mask, marks, 0, len(of.mask), of.postings, of.plan, of.words.is_stop, all_words, of.forwards, of.names,
+        NEWEST, np.array(left_out, np.uint64), of.words.most_proximity, most, 0.0, to_count,
     )  # fmt: skip
     assert matched == len(whole)
+    if len(marks):
+        assert set(np.flatnonzero(marks == 2).tolist()) == whole
+        assert counted == np.count_nonzero(marks)
+        assert set(np.flatnonzero(marks).tolist()).issubset(results)
     assert min(len(results), to_count) <= counted <= len(results)
     allowed = np.array([one for one in sorted(results) if int(of.names.sources[one]) not in left_out], np.int64)
     scores = factors_of_all(allowed, of.forwards, of.plan, NEWEST).scores
@@ -106,8 +112,8 @@ def test_stretches_together_select_as_the_whole_does(random: Random) -> None:
 
     def selected(start: int, stop: int, least: float) -> tuple[dict[int, float], float, int, int]:
         documents, upper, *rest = select(
-            of.mask, start, stop, of.postings, of.plan, of.words.is_stop, False, of.forwards, of.names, NEWEST,
-            np.empty(0, np.uint64), of.words.most_proximity, most, least, len(of.mask),
+            of.mask, _NO_MARKS, start, stop, of.postings, of.plan, of.words.is_stop, False, of.forwards, of.names,
+            NEWEST, np.empty(0, np.uint64), of.words.most_proximity, most, least, len(of.mask),
         )  # fmt: skip
         return dict(zip(documents.tolist(), upper.tolist(), strict=True)), *rest
 
@@ -121,9 +127,9 @@ def test_stretches_together_select_as_the_whole_does(random: Random) -> None:
 
 def test_postings_of_no_document_select_nothing() -> None:
     of = Segment(Random(0))
+    plan = of.plan._replace(numbers=read_only(np.full_like(of.plan.numbers, -1)))
     documents, _, least, total, matched = select(
-        of.mask, 0, len(of.mask), of.postings, of.plan._replace(numbers=read_only(np.full_like(of.plan.numbers, -1))),
-        of.words.is_stop, False, of.forwards, of.names, NEWEST, np.empty(0, np.uint64), of.words.most_proximity, 3,
-        0.0, 0,
+        of.mask, _NO_MARKS, 0, len(of.mask), of.postings, plan, of.words.is_stop, False, of.forwards, of.names, NEWEST,
+        np.empty(0, np.uint64), of.words.most_proximity, 3, 0.0, 0,
     )  # fmt: skip
     assert (len(documents), least, total, matched) == (0, pytest.approx(0.0), 0, 0)

@@ -61,56 +61,6 @@ def test_bounds_of_a_column_are_included(random: Random) -> None:
     assert mask.tolist() == expected
 
 
-class Words:
-    """Postings, and groups of alternatives."""
-
-    def __init__(self, random: Random) -> None:
-        self.lists, self.offsets, self.documents = rows(random, 6, DOCUMENTS, 8)
-        self.impacts = np.array([random.randint(1, 8) / 8 for _ in self.documents], np.float32)
-        sizes = [random.randint(1, 3) for _ in range(random.randint(1, 4))]
-        self.groups = [random.sample(range(-1, 6), size) for size in sizes]
-        self.values = [[random.randint(1, 8) / 4 for _ in group] for group in self.groups]
-        self.is_stop = [False, *(random.random() < 0.3 for _ in sizes[1:])]
-
-    def score(self, group: int, document: int) -> float:
-        best = 0.0
-        for term, value in zip(self.groups[group], self.values[group], strict=True):
-            if term >= 0 and document in self.lists[term]:
-                best = max(best, value * float(self.impacts[self.offsets[term] + self.lists[term].index(document)]))
-        return best
-
-
-@given(SEEDS)
-def test_words_are_scored_by_their_best_alternatives(random: Random) -> None:
-    words, mask = Words(random), bytes_of(random, DOCUMENTS)
-    scores, best = np.zeros(DOCUMENTS, np.float32), np.zeros(DOCUMENTS, np.float32)
-    held, complete, touched = (np.zeros(DOCUMENTS, kind) for kind in (np.uint8, np.uint8, np.int64))
-    total, matched = kernels.score(
-        mask, words.offsets, words.documents, words.impacts,
-        np.array([0, *np.cumsum([len(group) for group in words.groups])], np.int64),
-        np.array([term for group in words.groups for term in group], np.int64),
-        np.array([value for values in words.values for value in values], np.float64),
-        np.array(words.is_stop, np.uint8), scores, best, held, complete, touched,
-    )  # fmt: skip
-    numbers = range(len(words.groups))
-    content = [group for group in numbers if not words.is_stop[group]]
-    results = {one for one in range(DOCUMENTS) if mask[one] and any(words.score(group, one) for group in content)}
-    whole = {one for one in results if all(words.score(group, one) for group in content)}
-    assert (set(touched[:total].tolist()), total, matched) == (results, len(results), len(whole))
-    assert scores.tolist() == [
-        sum(words.score(g, one) for g in numbers) if one in results else 0 for one in range(DOCUMENTS)
-    ]
-    assert held.tolist() == [
-        sum(words.score(g, one) > 0 for g in numbers) if one in results else 0 for one in range(DOCUMENTS)
-    ]
-    assert set(np.flatnonzero(complete).tolist()) == whole
-    assert not best.any()
-    kernels.reset(scores, held, complete, touched, total)
-    assert not scores.any()
-    assert not held.any()
-    assert not complete.any()
-
-
 @given(SEEDS)
 def test_the_first_of_an_order_are_chosen(random: Random) -> None:
     documents = random.sample(range(DOCUMENTS), random.randint(0, DOCUMENTS))
