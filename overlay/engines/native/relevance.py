@@ -75,7 +75,8 @@ def by_relevance(queries: SegmentQueries, newest: float, query: Query, start: in
         start, stop = max(0, start - len(head)), stop - len(head)
         first = max(0, start - len(others_near))
         ranked_before = ranked.documents_of(np.union1d(head, compared))
-        beyond = _beyond(queries, ranked_before, newest, 1 - plan.meaning, first, stop) if total > len(head) else []
+        has_more = total > CANDIDATES or len(order) > len(head)
+        beyond = _beyond(queries, ranked_before, newest, 1 - plan.meaning, first, stop) if has_more else []
         merged = sorted([*beyond, *ranked.rows(others_near, 1)], key=lambda row: row.key)
         rows += merged[start - first : stop - first]
     return Matches(rows, total, matched, {})
