@@ -66,7 +66,10 @@ def kernel(*writes: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
         def call(*arguments: Any) -> Any:
             nonlocal chosen
             if chosen is None:
-                chosen = _compile(function, parameters, writes, arguments)
+                from parsers import numba_compiler  # it loads Numba, which takes a quarter of a second
+
+                numba_compiler.register(_functions)
+                chosen = numba_compiler.compile_kernel(function, parameters, writes, arguments)
                 _unprepared.discard(full_name)
             return chosen(*arguments)
 
@@ -85,11 +88,3 @@ def read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-def _compile(function: Callable[..., Any], *signature: Any) -> Callable[..., Any]:
-    """The function for the types of a call; Numba is loaded at the first, as that takes a quarter of a second."""
-    from parsers import numba_compiler
-
-    numba_compiler.register(_functions)
-    return numba_compiler.compile_kernel(function, *signature)

@@ -38,11 +38,15 @@ def compile_kernel(
     all kinds of errors for a damaged cache or a full disk; then every process compiles.
     """
     _reload_config()  # Numba may have been imported before NUMBA_CACHE_DIR was set
-    signature = _signature(parameters, writes, arguments)
+    signature = []
+    for (name, parameter), argument in zip(parameters.items(), arguments, strict=True):
+        scalar = _SCALARS.get(parameter.annotation)
+        type_ = _typeof(argument) if scalar is None else scalar
+        signature.append(type_ if name in writes else _as_read_only(type_))
     for is_cached in (True, False):
         dispatcher = numba.njit(cache=is_cached, **_OPTIONS)(function)
         try:
-            dispatcher.compile(signature)
+            dispatcher.compile(tuple(signature))
         except Exception:
             if not is_cached:
                 raise
@@ -50,16 +54,6 @@ def compile_kernel(
             break
     dispatcher.disable_compile()
     return cast("Callable[..., Any]", dispatcher)
-
-
-def _signature(parameters: Any, writes: tuple[str, ...], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Numba's types of the parameters, by annotation or by the arguments of a call."""
-    signature = []
-    for (name, parameter), argument in zip(parameters.items(), arguments, strict=True):
-        scalar = _SCALARS.get(parameter.annotation)
-        type_ = _typeof(argument) if scalar is None else scalar
-        signature.append(type_ if name in writes else _as_read_only(type_))
-    return tuple(signature)
 
 
 def _as_read_only(type_: Any) -> Any:

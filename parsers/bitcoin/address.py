@@ -70,15 +70,11 @@ def owner(script: bytes, coin: str = "bsv", network: str = "mainnet") -> str | N
 
     Raises ValueError for a coin or network that is not in `PREFIXES`.
     """
-    prefixes = _prefixes(coin, network)
-    return address(lock(script) if coin == "bsv" else script, prefixes)
-
-
-def _prefixes(coin: str, network: str) -> Prefixes:
     try:
-        return PREFIXES[coin][network]
+        prefixes = PREFIXES[coin][network]
     except KeyError:
         raise ValueError(f"no address format is known for {coin!r} on {network!r}") from None
+    return address(lock(script) if coin == "bsv" else script, prefixes)
 
 
 def lock(script: bytes) -> bytes:

@@ -46,8 +46,16 @@ def merkle(hashes: Hashes, chosen: Sequence[int] = ()) -> RootAndBranches:
         if not fold_level(hashes, count):
             raise BlockError(_REPEATED)
         count, numbers = (count + 1) // 2, numbers >> 1
-    root = _fold_few(list(digests(hashes[:count])), numbers.tolist(), levels)
-    return RootAndBranches(root, [list(branch) for branch in zip(*levels, strict=True)] or [[] for _ in chosen])
+    nodes, indices = list(digests(hashes[:count])), numbers.tolist()
+    while len(nodes) > 1:
+        levels.append([nodes[index ^ 1] if index ^ 1 < len(nodes) else None for index in indices])
+        if any(left == right for left, right in zip(nodes[::2], nodes[1::2], strict=False)):
+            raise BlockError(_REPEATED)
+        if len(nodes) % 2:
+            nodes.append(nodes[-1])
+        nodes = [sha256d(left + right) for left, right in zip(nodes[::2], nodes[1::2], strict=True)]
+        indices = [index >> 1 for index in indices]
+    return RootAndBranches(nodes[0], [list(branch) for branch in zip(*levels, strict=True)] or [[] for _ in chosen])
 
 
 class MerkleTree:
@@ -92,16 +100,3 @@ def _siblings(level: Hashes, numbers: IntArray) -> Branch:
     """The nodes with these numbers; None for one past the end, which is a copy of the node before it."""
     raw = level[np.minimum(numbers, len(level) - 1)].tobytes()
     return [raw[32 * n : 32 * n + 32] if exists else None for n, exists in enumerate((numbers < len(level)).tolist())]
-
-
-def _fold_few(nodes: list[bytes], numbers: list[int], levels: list[Branch]) -> bytes:
-    """The root above a few nodes; the siblings of the nodes with these numbers are appended to `levels`."""
-    while len(nodes) > 1:
-        levels.append([nodes[number ^ 1] if number ^ 1 < len(nodes) else None for number in numbers])
-        if any(left == right for left, right in zip(nodes[::2], nodes[1::2], strict=False)):
-            raise BlockError(_REPEATED)
-        if len(nodes) % 2:
-            nodes.append(nodes[-1])
-        nodes = [sha256d(left + right) for left, right in zip(nodes[::2], nodes[1::2], strict=True)]
-        numbers = [number >> 1 for number in numbers]
-    return nodes[0]

@@ -133,19 +133,8 @@ class _TxReader(ByteReader):
         return self.take(self.varint(f"the length of {what}"), what)
 
 
-def _input(reader: _TxReader) -> TxInput:
-    prevout = Outpoint(reader.take(32, "a previous txid"), _U32_AT(reader.take(4, "a previous output number"))[0])
-    script = reader.var_bytes("an unlocking script")
-    return TxInput(prevout, script, _U32_AT(reader.take(4, "a sequence number"))[0])
-
-
-def _output(reader: _TxReader) -> TxOutput:
-    satoshis = _I64_AT(reader.take(8, "a value"))[0]
-    return TxOutput(satoshis, reader.var_bytes("a locking script"))
-
-
 def _outputs(reader: _TxReader) -> tuple[TxOutput, ...]:
-    """All outputs. The inlined case, a script under 253 bytes, takes a fifth of the time of `_output`."""
+    """All outputs. A script under 253 bytes is taken without calls, in a fifth of the time."""
     outputs: list[TxOutput] = []
     data, end = reader.data, reader.end
     for _ in range(reader.count("outputs", 9)):
@@ -155,12 +144,9 @@ def _outputs(reader: _TxReader) -> tuple[TxOutput, ...]:
             outputs.append(TxOutput(_I64_AT(data, reader.offset)[0], data[script:after]))
             reader.offset = after
         else:
-            outputs.append(_output(reader))
+            satoshis = _I64_AT(reader.take(8, "a value"))[0]
+            outputs.append(TxOutput(satoshis, reader.var_bytes("a locking script")))
     return tuple(outputs)
-
-
-def _witness(reader: _TxReader) -> tuple[bytes, ...]:
-    return tuple(reader.var_bytes("a witness item") for _ in range(reader.count("witness items", 1)))
 
 
 def read(data: bytes, offset: int = 0, *, segwit: bool = False, max_items: int | None = None) -> Transaction:
@@ -176,11 +162,17 @@ def read(data: bytes, offset: int = 0, *, segwit: bool = False, max_items: int |
     flag = marker[1] if segwit and marker[:1] == b"\0" and marker[1:] in _SEGWIT_FLAGS else 0
     reader.offset += 2 if flag else 0
     body = reader.offset
-    inputs = [_input(reader) for _ in range(reader.count("inputs", 41))]
+    inputs: list[TxInput] = []
+    for _ in range(reader.count("inputs", 41)):
+        prevout = Outpoint(reader.take(32, "a previous txid"), _U32_AT(reader.take(4, "a previous output number"))[0])
+        script = reader.var_bytes("an unlocking script")
+        inputs.append(TxInput(prevout, script, _U32_AT(reader.take(4, "a sequence number"))[0]))
     outputs = _outputs(reader)
     body_end = reader.offset
     if flag & 1:
-        inputs = [tx_input._replace(witness=_witness(reader)) for tx_input in inputs]
+        for number, tx_input in enumerate(inputs):
+            items = range(reader.count("witness items", 1))
+            inputs[number] = tx_input._replace(witness=tuple(reader.var_bytes("a witness item") for _ in items))
     if flag & 8 and reader.take(1, "the MWEB part") != b"\0":
         raise TransactionError("a MWEB transaction body is not part of a block", reader.offset)
     locktime_offset = reader.offset

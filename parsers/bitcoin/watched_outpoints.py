@@ -69,8 +69,11 @@ class WatchedOutpoints:
 
     def add_packed(self, packed: Buffer) -> None:
         """Add outpoints of 36 bytes each (the format of `Outpoint.pack`), concatenated."""
-        count = len(packed) // 36
-        self._reserve(self._size + count)
+        count, slots = len(packed) // 36, self._table.size
+        while (self._size + count) * 4 > slots * 3:  # beyond three slots in four, lookups of non-members probe too long
+            slots *= 2
+        if slots != self._table.size:
+            self._resize(slots)
         data, base = address(packed)
         self._size += table_kernels.add_all(base, count, self._key, self._table, self._bloom)
         del data
@@ -85,14 +88,6 @@ class WatchedOutpoints:
             self._deleted += removed
         if self._deleted > self._table.size // 4:
             self._resize(self._table.size)
-
-    def _reserve(self, members: int) -> None:
-        """Grow so that at most three slots in four are used: beyond that, lookups of non-members probe too long."""
-        size = self._table.size
-        while members * 4 > size * 3:
-            size *= 2
-        if size != self._table.size:
-            self._resize(size)
 
     def _resize(self, size: int) -> None:
         """Move to a table of `size` slots with a bitmap of eight bits a slot, without the bits of removed members."""

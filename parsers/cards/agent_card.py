@@ -67,7 +67,7 @@ def read_agent(card: Json, fields: Fields) -> AgentCard:
         protocol=version,
         logo=logo,
         provider=provider,
-        interfaces=_with_main(_interfaces(card, fields, version), card, url),
+        interfaces=_interfaces(card, fields, version, url),
         capabilities=_capabilities(card, fields),
         skills=skills,
         tags=merge_tags(own_tags, (tag for skill in skills for tag in skill.tags), fields),
@@ -161,7 +161,11 @@ def _identified(card: Json, fields: Fields) -> list[_Identified]:
             break
         else:
             usable.append(_Identified(pointer, fields.bounded(identity, pointer, "id"), skill))
-    _note_repeated(usable, fields)
+    seen: set[str] = set()
+    for pointer, identity, _ in usable:
+        if identity in seen:
+            fields.warn("skill-repeated", identity, f"{pointer}/id")
+        seen.add(identity)
     return [skill for skill in usable if skill.id]
 
 
@@ -180,16 +184,9 @@ def _with_examples(skill: Skill, source: _Identified, fields: Fields) -> Skill:
     return Skill(skill.id, skill.name, skill.description, skill.tags, examples) if examples else skill
 
 
-def _note_repeated(usable: list[_Identified], fields: Fields) -> None:
-    seen: set[str] = set()
-    for pointer, identity, _ in usable:
-        if identity in seen:
-            fields.warn("skill-repeated", identity, f"{pointer}/id")
-        seen.add(identity)
-
-
-def _interfaces(card: Json, fields: Fields, version: str) -> tuple[dict[str, Any], ...]:
-    """The interfaces that have a url, in order of preference, with the members of A2A 1.0."""
+def _interfaces(card: Json, fields: Fields, version: str, main: str) -> tuple[dict[str, Any], ...]:
+    """The interfaces that have a url, in order of preference, with the members of A2A 1.0. Before 1.0 the `main` one is
+    not in the list, but in `url` and `preferredTransport`."""
     interfaces: list[dict[str, Any]] = []
     for list_key in _INTERFACE_KEYS:
         for pointer, entry in fields.objects(card, list_key):
@@ -201,19 +198,19 @@ def _interfaces(card: Json, fields: Fields, version: str) -> tuple[dict[str, Any
                 fields.warn("missing", "url of an interface", f"{pointer}/url")
                 continue
             binding = fields.text(entry, "protocolBinding", pointer) or fields.text(entry, "transport", pointer)
-            _note_missing_of_interface(entry, fields, pointer, version)
+            for key in ("protocolBinding", "protocolVersion") if version == "1.0" else ("transport",):
+                if entry.get(key) is None:
+                    fields.warn("missing", f"{key} of an interface, which A2A {version} requires", f"{pointer}/{key}")
             rest = {key: fields.text(entry, key, pointer) for key in ("protocolVersion", "tenant")}
             members = {"url": fields.bounded(url, pointer, "url"), "protocolBinding": binding, **rest}
             if url != card.get("url"):
                 note_private(members["url"], fields, f"{pointer}/url")
             interfaces.append({key: text for key, text in members.items() if text})
+    if main and all(entry["url"] != main for entry in interfaces):
+        transport = card.get("preferredTransport")
+        by_transport = {"protocolBinding": transport} if isinstance(transport, str) and len(transport) <= 100 else {}
+        interfaces.insert(0, {"url": main, **by_transport})
     return tuple(interfaces)
-
-
-def _note_missing_of_interface(entry: Json, fields: Fields, pointer: str, version: str) -> None:
-    for key in ("protocolBinding", "protocolVersion") if version == "1.0" else ("transport",):
-        if entry.get(key) is None:
-            fields.warn("missing", f"{key} of an interface, which A2A {version} requires", f"{pointer}/{key}")
 
 
 def _url(card: Json, fields: Fields, version: str) -> str:
@@ -230,15 +227,6 @@ def _url(card: Json, fields: Fields, version: str) -> str:
     elif written:
         note_private(written, fields, "/url")
     return url
-
-
-def _with_main(interfaces: tuple[dict[str, Any], ...], card: Json, url: str) -> tuple[dict[str, Any], ...]:
-    """All interfaces: before 1.0 the main one is not in the list, but in `url` and `preferredTransport`."""
-    if not url or any(entry["url"] == url for entry in interfaces):
-        return interfaces
-    transport = card.get("preferredTransport")
-    binding = {"protocolBinding": transport} if isinstance(transport, str) and len(transport) <= 100 else {}
-    return ({"url": url, **binding}, *interfaces)
 
 
 def _capabilities(card: Json, fields: Fields) -> dict[str, Any]:

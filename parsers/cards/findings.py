@@ -39,7 +39,11 @@ def note_texts(value: Any, fields: Fields, pointer: str = "") -> None:
 
 
 def _of_text(text: str) -> Iterator[tuple[str, str]]:
-    if not text.isprintable() and not text.isascii() and _is_hidden(text):
+    if (
+        not text.isprintable()
+        and not text.isascii()
+        and patterns.HIDDEN.search(patterns.FLAGS_OF_REGIONS.sub("", text))
+    ):
         yield "hidden-text", "characters that a reader does not see"
     elif "\x1b[" in text:
         yield "hidden-text", "terminal escapes"
@@ -48,10 +52,6 @@ def _of_text(text: str) -> Iterator[tuple[str, str]]:
         if any(hint in lower for hint in hints) and pattern.search(text):
             yield code, detail
             return
-
-
-def _is_hidden(text: str) -> bool:
-    return patterns.HIDDEN.search(patterns.FLAGS_OF_REGIONS.sub("", text)) is not None
 
 
 def note_private(url: str, fields: Fields, pointer: str) -> None:

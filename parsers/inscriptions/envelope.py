@@ -162,16 +162,11 @@ def build(content_type: str | None, body: bytes, fields: Iterable[Field] = (), *
 
     Raises ValueError for a field with a name that would be parsed as the tag of the body.
     """
-    parts = [_OPENING, _pairs(fields)]
-    if content_type is not None:
-        parts += [b"\x01\x01" if pushed_tag else push(CONTENT_TYPE), push(content_type.encode())]
-    return b"".join([*parts, bytes((OP_FALSE,)), push(body), bytes((OP_ENDIF,))])
-
-
-def _pairs(fields: Iterable[Field]) -> bytes:
-    parts = []
+    parts = [_OPENING]
     for name, value in fields:
         if name in _BODY_TAGS:
             raise ValueError(f"a field named {name!r} would be read as the body")
         parts.append(pushes(name, value))
-    return b"".join(parts)
+    if content_type is not None:
+        parts += [b"\x01\x01" if pushed_tag else push(CONTENT_TYPE), push(content_type.encode())]
+    return b"".join([*parts, bytes((OP_FALSE,)), push(body), bytes((OP_ENDIF,))])

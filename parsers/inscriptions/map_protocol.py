@@ -106,17 +106,14 @@ def merge(sources: Iterable[tuple[bytes, ...]]) -> Map | None:
     oddities: dict[str, None] = {}
     for command, *items in (source or (b"",) for source in sources):
         commands.append(command[:64].decode("utf-8", "replace"))
-        if command == b"SET":
-            _set(fields, items, oddities)
+        if command != b"SET":
+            continue
+        if len(items) % 2:
+            oddities["odd-key"] = None
+        for key, value in zip(items[0::2], items[1::2], strict=False):
+            if (oddity := _pair(fields, key, value)) is not None:
+                oddities[oddity] = None
     return Map(fields, tuple(commands), tuple(oddities)) if commands else None
-
-
-def _set(fields: dict[str, str], items: list[bytes], oddities: dict[str, None]) -> None:
-    if len(items) % 2:
-        oddities["odd-key"] = None
-    for key, value in zip(items[0::2], items[1::2], strict=False):
-        if (oddity := _pair(fields, key, value)) is not None:
-            oddities[oddity] = None
 
 
 def _pair(fields: dict[str, str], key: bytes, value: bytes) -> str | None:

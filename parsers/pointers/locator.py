@@ -85,25 +85,16 @@ def a_label(domain: str) -> str | None:
     """
     if not domain or len(domain) > 253:
         return None
-    name = _encoded(domain)
-    if name is None:
-        return None
+    name = domain.lower()
+    if not _PLAIN.match(name):  # of the others, nearly all, IDNA would only change the case, in a hundred microseconds
+        import idna  # only here, as it takes 20 ms to import and few names need it
+
+        try:
+            name = idna.encode(domain, uts46=True, std3_rules=True).decode("ascii")
+        except (idna.IDNAError, UnicodeError):
+            return None
     labels = name.split(".")
     return name if len(labels) > 1 and labels[-1] and not _NUMBER_LABEL.match(labels[-1]) else None
-
-
-def _encoded(domain: str) -> str | None:
-    """The A-label form of a name, None when IDNA refuses it. For plain ASCII names, nearly all, IDNA would only change
-    the case, and take a hundred microseconds."""
-    plain = domain.lower()
-    if _PLAIN.match(plain):
-        return plain
-    import idna  # only here, as it takes 20 ms to import and few names need it
-
-    try:
-        return idna.encode(domain, uts46=True, std3_rules=True).decode("ascii")
-    except (idna.IDNAError, UnicodeError):
-        return None
 
 
 def is_web_url(text: str) -> bool:
