@@ -13,7 +13,7 @@ import sys
 from indexer.chains import Chain
 from indexer.chains.files import create
 from indexer.store import Store, Writer, connect
-from indexer.sync import batch
+from indexer.sync import catchup
 from indexer.sync import follower as follow
 from parsers.bitcoin import block
 
@@ -42,5 +42,5 @@ async def warm_up(chain: Chain) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 3:
-        batch.BATCH_BLOCKS = int(sys.argv[3])
+        catchup.BATCH_BLOCKS = int(sys.argv[3])
     asyncio.run(run(sys.argv[1], sys.argv[2]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from indexer.model import EventKind, RegistrationState
+from indexer.model import EventKind
 from indexer.resolution.lineage import SatLocation, UnknownPosition
 from indexer.resolution.session import (
     MOST_TRACED,
@@ -16,7 +16,7 @@ from indexer.resolution.session import (
     values_unknown,
 )
 from indexer.resolution.verdict import judge_registration, judge_update, may_update
-from parsers.bitcoin.tx import Outpoint, Transaction
+from parsers.bitcoin.tx import Transaction
 from parsers.inscriptions import output_record, sigma
 from parsers.inscriptions.envelope import is_json
 from parsers.inscriptions.output_record import OutputRecord
@@ -45,11 +45,12 @@ class OutputEnvelopeReader(TransactionReader):
                 lost.append(position)
                 continue
             location = self.output_ranges.locate(position)
-            if location.burned:
+            if location.burned or location.vout is None:
                 self.burn(state, spent, location, self._burn_reason(location, occupied))
-            else:
-                self._transfer(state, spent, location)
-                occupied.add(location.vout or 0)
+                continue
+            verdict = judge_update(state.kind, self.record(location.vout))
+            self.transfer(state, spent, location, verdict, sigma.signer(self.tx, location.vout))
+            occupied.add(location.vout)
         self._new_records(occupied, lost)
         self.add_split_pointer()
 
@@ -60,12 +61,6 @@ class OutputEnvelopeReader(TransactionReader):
             state = origin.state if origin else None
             if state is not None and state.outpoint is not None:
                 self.session.registrations_by_outpoint.setdefault(state.outpoint, [state])
-
-    def _transfer(self, state: RegistrationState, spent: Outpoint, location: SatLocation) -> None:
-        assert location.vout is not None  # noqa: S101 - the fee is a burn
-        record = self.record(location.vout)
-        verdict = judge_update(state.kind, record)
-        self.transfer(state, spent, location, verdict, sigma.signer(self.tx, location.vout))
 
     def _burn_reason(self, location: SatLocation, occupied: set[int]) -> Reason:
         """Why a registration burned. Satoshis come in order: outputs checked for an earlier one are not checked
@@ -91,25 +86,23 @@ class OutputEnvelopeReader(TransactionReader):
         candidates = [
             vout for vout, txout in enumerate(self.tx.outputs) if vout not in occupied and may_concern_a2b(txout.script)
         ]
-        bare = {vout for vout in {*candidates, *occupied} if self._is_bare(self.record(vout))}
-        wanting = any(self._wants_map(self.record(vout)) for vout in {*candidates, *occupied})
+        records = {vout: self.record(vout) for vout in {*candidates, *occupied}}
+        bare = {
+            vout
+            for vout, record in records.items()
+            if not record.inscription and not record.pointer and output_record.is_for_registry(record.fields)
+        }
+        # a JSON envelope without MAP and, in another output, an A2B MAP without envelope are one near miss
+        wanting = any(
+            record.inscription and is_json(record.inscription.content_type) and not record.fields
+            for record in records.values()
+        )
         for vout in candidates:
-            record = self.record(vout)
+            record = records[vout]
             if record.pointer and not record.inscription:
                 self.add_pointer(vout, record.pointer)
             elif vout not in bare or not wanting or record.near:
                 self._new_record(vout, record, elsewhere=bool(bare), lost=lost)
-
-    @staticmethod
-    def _is_bare(record: OutputRecord) -> bool:
-        """Whether an output has an A2B MAP and no envelope."""
-        return record.inscription is None and record.pointer is None and output_record.is_for_registry(record.fields)
-
-    @staticmethod
-    def _wants_map(record: OutputRecord) -> bool:
-        """Whether an output has a JSON envelope without MAP: together with a bare MAP that is one near miss."""
-        inscription = record.inscription
-        return inscription is not None and is_json(inscription.content_type) and not record.fields
 
     def _new_record(self, vout: int, record: OutputRecord, *, elsewhere: bool, lost: Sequence[UnknownPosition]) -> None:
         if self.session.rules.envelope is None:
@@ -138,13 +131,9 @@ class OutputEnvelopeReader(TransactionReader):
         if origin is None and len(origins) >= MOST_TRACED:
             return Reason("origin-untraced", f"only {MOST_TRACED:,} cards of a block are")
         if origin is None:
-            self._trace(outpoint)
+            session = self.session
+            if len(session.untraced) < TRACED_AT_ONCE and session.untraced_bytes < TRACED_BYTES:
+                session.untraced[outpoint] = self.tx  # traced before the block is read again
+                session.untraced_bytes += self.tx.size
             return Reason("origin-unknown", "it was not traced yet")
         return origin.unknown
-
-    def _trace(self, card: Outpoint) -> None:
-        """Request that the origin of a card be traced before the block is read again."""
-        session = self.session
-        if len(session.untraced) < TRACED_AT_ONCE and session.untraced_bytes < TRACED_BYTES:
-            session.untraced[card] = self.tx
-            session.untraced_bytes += self.tx.size

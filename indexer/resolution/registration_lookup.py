@@ -48,16 +48,13 @@ class RegistrationLookup:
         registrations = {
             outpoint: stayed
             for outpoint, states in self._store.at_outpoints(self._chain, requested).items()
-            if (stayed := [state for state in states if not self._has_moved(state.id)])
+            if (stayed := [state for state in states if not any(state.id in batch.moved for batch in self._unwritten)])
         }
         for outpoint in requested:
             for batch in self._unwritten:
                 if outpoint in batch.by_outpoint:
                     registrations[outpoint] = [*registrations.get(outpoint, []), *batch.by_outpoint[outpoint]]
         return registrations
-
-    def _has_moved(self, id_: str) -> bool:
-        return any(id_ in batch.moved for batch in self._unwritten)
 
     def take(self, events: Iterable[Event]) -> None:
         """Apply these events, in order, that are not in the store yet."""

@@ -91,21 +91,18 @@ def judge_registration(record: OutputRecord, *, elsewhere: bool, one_sat_rule: b
     """
     if record.inscription is None:
         return _judge_without_envelope(record)
-    verdict = _judge_inscription(record, record.inscription, elsewhere=elsewhere)
+    named, inscription = is_for_registry(record.fields), record.inscription
+    verdict: Judgement | None
+    if not is_json(inscription.content_type):
+        verdict = _rejected(Reason("content-type", inscription.content_type[:100])) if named else None
+    elif record.kind is None:
+        verdict = _judge_without_type(record, inscription, named=named, elsewhere=elsewhere)
+    else:
+        verdict = _judge_card(inscription, record.kind, EventKind.INSCRIBED, EventKind.REJECTED, record.fields)
     if verdict is not None and one_sat_rule and record.satoshis != 1:
         reasons = (Reason("satoshis", count_of_satoshis(record.satoshis)), *verdict.reasons)
         return replace(verdict, event=EventKind.REJECTED, reasons=reasons)
     return verdict
-
-
-def _judge_inscription(record: OutputRecord, inscription: Inscription, *, elsewhere: bool) -> Judgement | None:
-    kind = record.kind
-    named = is_for_registry(record.fields)
-    if not is_json(inscription.content_type):
-        return _rejected(Reason("content-type", inscription.content_type[:100])) if named else None
-    if kind is None:
-        return _judge_without_type(record, inscription, named=named, elsewhere=elsewhere)
-    return _judge_card(inscription, kind, EventKind.INSCRIBED, EventKind.REJECTED, record.fields)
 
 
 def _judge_without_envelope(record: OutputRecord) -> Judgement | None:

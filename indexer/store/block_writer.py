@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select
 
-from indexer.model import RULES, BlockFacts, BlockLogs, BlockRef, Event, EventKind
+from indexer.model import RULES, BlockFacts, Event, EventKind
 from indexer.spill import AT_ONCE, Spill, SpilledPairs, pieces
 from indexer.store import outbox, pending, proofs, schema, second_readings, sightings, topic_anchors
 from indexer.store.map_changes import MapWriter
@@ -36,7 +36,25 @@ def append(
         return
     with writer.transaction() as connection:
         now_ms = int(writer.clock() * 1000)
-        _append(connection, chain, block_facts, now_ms, sparse=sparse, rules=rules)
+        if _check_linked(connection, chain, block_facts, sparse=sparse):
+            set_rules(connection, chain, rules)
+        insert_rows(connection, blocks, [block_row(facts) for facts in block_facts])
+        logs = [
+            {"chain": chain, "height": facts.ref.height, **facts.logs._asdict()} for facts in block_facts if facts.logs
+        ]
+        insert_rows(connection, schema.block_logs, logs)
+        raws = [{"txid": txid, "raw": raw} for facts in block_facts for txid, raw in facts.parents.items()]
+        insert_new(connection, schema.parents, raws)
+        for portion in _portions(block_facts):
+            _insert_contents(connection, chain, portion, now_ms)
+        coinbases = [
+            {"chain": chain, "height": facts.ref.height, **facts.coinbase._asdict()}
+            for facts in block_facts
+            if facts.coinbase is not None
+        ]
+        insert_rows(connection, schema.coinbases, coinbases)
+        topic_anchors.extend(connection, chain)
+        outbox.append(connection, pending.remove_mined(connection, chain, block_facts))
     writer.untrimmed[chain] += sum(
         1 for facts in block_facts for event in facts.events if event.kind is EventKind.REJECTED
     )
@@ -48,30 +66,36 @@ def append(
 def forget(writer: Writer, chain: str, above: int) -> int:
     """Delete the blocks of a chain above a height with all that hangs from them; return how many blocks."""
     with writer.transaction() as connection:
-        return _forget(connection, chain, above)
+        gone = (events.c.chain == chain, events.c.height > above, events.c.registration.is_not(None))
+        registrations = connection.execute(select(events.c.registration).where(*gone).distinct()).scalars().all()
+        pointers, named = sightings.before_rollback(connection, chain, above)
+        count = connection.execute(delete(blocks).where(blocks.c.chain == chain, blocks.c.height > above)).rowcount
+        second_readings.roll_back(connection, chain, above)
+        pending.remove_registrations(connection, chain, registrations)
+        sightings.stop_unnamed(connection, named)
+        reverted = {"chain": chain, "op": "revert", "height": above, "reason": "reorg"}
+        outbox.append(connection, [{**reverted, "id": id_} for id_ in sorted(pointers.union(registrations))])
+        return count
 
 
 def trim(writer: Writer, chain: str, keep: int) -> None:
-    """Drop the near misses of a chain but the newest `keep`."""
+    """Delete the near misses of a chain but the newest `keep`, and the proofs of transactions without other events."""
     with writer.transaction() as connection:
-        _trim(connection, chain, keep)
-
-
-def _append(
-    connection: Connection, chain: str, block_facts: Sequence[BlockFacts], now_ms: int, *, sparse: bool, rules: int
-) -> None:
-    if _check_linked(connection, chain, block_facts, sparse=sparse):
-        set_rules(connection, chain, rules)
-    insert_rows(connection, blocks, [block_row(facts) for facts in block_facts])
-    logs = [_logs_row(facts.ref, facts.logs) for facts in block_facts if facts.logs is not None]
-    insert_rows(connection, schema.block_logs, logs)
-    raws = [{"txid": txid, "raw": raw} for facts in block_facts for txid, raw in facts.parents.items()]
-    insert_new(connection, schema.parents, raws)
-    for portion in _portions(block_facts):
-        _insert_contents(connection, chain, portion, now_ms)
-    insert_rows(connection, schema.coinbases, list(proofs.coinbase_rows(block_facts)))
-    topic_anchors.extend(connection, chain)
-    outbox.append(connection, pending.remove_mined(connection, chain, block_facts))
+        near_miss = (
+            events.c.chain == chain,
+            events.c.kind == EventKind.REJECTED.value,
+            events.c.registration.is_(None),
+        )
+        newest_first = select(events.c.place).where(*near_miss).order_by(events.c.place.desc())
+        last = connection.execute(newest_first.offset(keep).limit(1)).scalar()
+        while last is not None:
+            # as many at a time as may be in memory: one block may bring millions
+            oldest = select(events.c.place).where(*near_miss, events.c.place <= last).order_by(events.c.place)
+            event_places = connection.execute(oldest.limit(AT_ONCE)).scalars().all()
+            if not event_places:
+                break
+            trimmed = delete(events).where(*near_miss, events.c.place <= event_places[-1]).returning(events.c.txid)
+            proofs.delete_unused(connection, chain, set(connection.execute(trimmed).scalars()))
 
 
 def set_rules(connection: Connection, chain: str, rules: int) -> None:
@@ -85,21 +109,17 @@ def _insert_contents(connection: Connection, chain: str, block_facts: Sequence[B
     replaced = sightings.record(connection, chain, block_facts, now_ms)
     bodies = {digest: body for facts in block_facts for digest, body in facts.cards.items()}
     insert_new(connection, cards, [{"sha256": digest, "body": body} for digest, body in bodies.items()])
-    insert_rows(connection, events, list(_event_rows(connection, chain, block_facts)))
+    maps, rows = MapWriter(connection, chain), []
+    for facts in block_facts:
+        for event in facts.events:
+            rows.append(row := event_row(facts.ref, event))
+            if event.state is not None:
+                maps.shorten(row, event.state.map)
+    insert_rows(connection, events, rows)
     insert_rows(connection, schema.proofs, [row for facts in block_facts for row in proofs.proof_rows(facts)])
     witness_paths = [row for facts in block_facts for row in proofs.witness_path_rows(facts)]
     insert_rows(connection, schema.witness_paths, witness_paths)
     outbox.append(connection, [*(change for facts in block_facts for change in block_changes(facts)), *replaced])
-
-
-def _event_rows(connection: Connection, chain: str, block_facts: Sequence[BlockFacts]) -> Iterator[dict[str, Any]]:
-    maps = MapWriter(connection, chain)
-    for facts in block_facts:
-        for event in facts.events:
-            row = event_row(facts.ref, event)
-            if event.state is not None:
-                maps.shorten(row, event.state.map)
-            yield row
 
 
 def block_row(facts: BlockFacts) -> dict[str, Any]:
@@ -110,10 +130,6 @@ def block_row(facts: BlockFacts) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _logs_row(ref: BlockRef, logs: BlockLogs) -> dict[str, Any]:
-    return {"chain": ref.chain, "height": ref.height, **logs._asdict()}
-
-
 def _check_linked(connection: Connection, chain: str, block_facts: Sequence[BlockFacts], *, sparse: bool) -> bool:
     """Whether the blocks are the first ones of a chain. Raises ValueError when they do not continue it."""
     of_chain = select(blocks.c.height, blocks.c.hash).where(blocks.c.chain == chain)
@@ -121,14 +137,13 @@ def _check_linked(connection: Connection, chain: str, block_facts: Sequence[Bloc
     newest: tuple[int, bytes] | None = (row[0], row[1]) if row else None
     for facts in block_facts:
         ref = facts.ref
-        if ref.chain != chain or (newest and not _follows(ref, *newest, sparse=sparse)):
+        is_next = newest is None or (
+            ref.prev == newest[1] and (ref.height > newest[0] if sparse else ref.height == newest[0] + 1)
+        )
+        if ref.chain != chain or not is_next:
             raise ValueError(f"block {ref.height:,} of {ref.chain} does not continue the stored chain {chain}")
         newest = (ref.height, ref.hash)
     return row is None
-
-
-def _follows(ref: BlockRef, height: int, hash_: bytes, *, sparse: bool) -> bool:
-    return ref.prev == hash_ and (ref.height > height if sparse else ref.height == height + 1)
 
 
 def _portions(block_facts: Sequence[BlockFacts]) -> Iterator[Sequence[BlockFacts]]:
@@ -151,7 +166,11 @@ def _portions(block_facts: Sequence[BlockFacts]) -> Iterator[Sequence[BlockFacts
 def block_changes(facts: BlockFacts) -> list[dict[str, Any]]:
     """One outbox row per registration or pointer of a block, its last event being the reason. Where a large block is
     cut into portions, each portion has its own rows."""
-    last = {id_: event for event in facts.events if (id_ := _subject(event))}
+    last: dict[str, Event] = {}
+    for event in facts.events:
+        id_ = event.state.id if event.state is not None else event.pointer.id if event.pointer is not None else None
+        if id_:
+            last[id_] = event
     return [
         {
             "chain": facts.ref.chain, "id": id_, "height": facts.ref.height, "reason": event.kind.value,
@@ -159,38 +178,3 @@ def block_changes(facts: BlockFacts) -> list[dict[str, Any]]:
         }
         for id_, event in last.items()
     ]  # fmt: skip
-
-
-def _subject(event: Event) -> str | None:
-    """The id of the registration or pointer that an event is about, None where it is about neither."""
-    if event.state is not None:
-        return event.state.id
-    return event.pointer.id if event.pointer is not None else None
-
-
-def _forget(connection: Connection, chain: str, above: int) -> int:
-    gone = (events.c.chain == chain, events.c.height > above, events.c.registration.is_not(None))
-    registrations = connection.execute(select(events.c.registration).where(*gone).distinct()).scalars().all()
-    pointers, named = sightings.before_rollback(connection, chain, above)
-    count = connection.execute(delete(blocks).where(blocks.c.chain == chain, blocks.c.height > above)).rowcount
-    second_readings.roll_back(connection, chain, above)
-    pending.remove_registrations(connection, chain, registrations)
-    sightings.stop_unnamed(connection, named)
-    reverted = {"chain": chain, "op": "revert", "height": above, "reason": "reorg"}
-    outbox.append(connection, [{**reverted, "id": id_} for id_ in sorted(pointers.union(registrations))])
-    return count
-
-
-def _trim(connection: Connection, chain: str, keep: int) -> None:
-    """Delete the near misses of a chain but the newest `keep`, and the proofs of transactions without other events."""
-    near_miss = (events.c.chain == chain, events.c.kind == EventKind.REJECTED.value, events.c.registration.is_(None))
-    newest_first = select(events.c.place).where(*near_miss).order_by(events.c.place.desc())
-    last = connection.execute(newest_first.offset(keep).limit(1)).scalar()
-    while last is not None:
-        # as many at a time as may be in memory: one block may bring millions
-        oldest = select(events.c.place).where(*near_miss, events.c.place <= last).order_by(events.c.place)
-        event_places = connection.execute(oldest.limit(AT_ONCE)).scalars().all()
-        if not event_places:
-            break
-        trimmed = delete(events).where(*near_miss, events.c.place <= event_places[-1]).returning(events.c.txid)
-        proofs.delete_unused(connection, chain, set(connection.execute(trimmed).scalars()))

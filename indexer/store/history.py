@@ -137,7 +137,9 @@ class HistoryQueries(EventQueries):
         long: dict[str, list[str]] = {}
         revisions = 0
         for batch in batches(registrations):
-            counted = self._counts_by_chain(batch)
+            counted: dict[str, dict[str, int]] = defaultdict(dict)
+            for row in self._rows(_revision_counts(), registrations=batch):
+                counted[row["registration"]][row["chain"]] = row["count"]
             for id_ in batch:
                 counts = counted.get(id_, {})
                 revisions += sum(min(count, MOST_REVISIONS) for count in counts.values())
@@ -157,13 +159,6 @@ class HistoryQueries(EventQueries):
         in_batches = (self._rows(_with_pending(), registrations=batch) for batch in short)
         one_by_one = (self._rows(_newest_with_pending(id_, chains)) for id_, chains in long.items())
         return _by_registration(chain.from_iterable(chain(in_batches, one_by_one)))
-
-    def _counts_by_chain(self, registrations: list[str]) -> dict[str, dict[str, int]]:
-        """How many revisions these registrations have on each chain."""
-        counts: dict[str, dict[str, int]] = defaultdict(dict)
-        for row in self._rows(_revision_counts(), registrations=registrations):
-            counts[row["registration"]][row["chain"]] = row["count"]
-        return counts
 
     def with_prefixes(self, prefixes: Iterable[str], kind: Kind, limit: int) -> dict[str, list[str]]:
         """The registrations of a kind in a block by the hex digits that their ids begin with, for each prefix the

@@ -118,13 +118,6 @@ def witness_path_rows(facts: BlockFacts) -> Iterator[dict[str, Any]]:
             yield {"chain": ref.chain, "height": ref.height, "txid": txid, "bump": proof.witness}
 
 
-def coinbase_rows(block_facts: Iterable[BlockFacts]) -> Iterator[dict[str, Any]]:
-    """The rows of `coinbases` for some blocks."""
-    for facts in block_facts:
-        if facts.coinbase is not None:
-            yield {"chain": facts.ref.chain, "height": facts.ref.height, **facts.coinbase._asdict()}
-
-
 def delete_unused(connection: Connection, chain: str, txids: Iterable[bytes]) -> None:
     """Delete the proofs of the transactions, of those passed in, that have no events any more."""
     has_events = select(events.c.txid).where(events.c.chain == chain, events.c.txid == proofs.c.txid).exists()

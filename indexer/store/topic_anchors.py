@@ -7,7 +7,6 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -157,7 +156,14 @@ def _store(connection: Connection, chain: str, first: int, last: int, tac: bytes
     of_chain = select(blocks.c.height, blocks.c.hash).where(
         blocks.c.chain == chain, blocks.c.height.between(first, last)
     )
-    admitted = _admitted(connection, chain, first, last)
+    statement = (
+        select(events.c.height, events.c.tx_index, events.c.txid)
+        .where(events.c.chain == chain, events.c.height.between(first, last), ADMITTED)
+        .distinct()
+        .order_by(events.c.height, events.c.tx_index)
+    )
+    by_height = groupby(connection.execute(statement), key=lambda row: row.height)
+    admitted = {height: [row.txid for row in of_block] for height, of_block in by_height}
     new = []
     for height, block_hash in connection.execute(of_chain.order_by(blocks.c.height)).all():
         txids = admitted.get(height, ())
@@ -168,15 +174,3 @@ def _store(connection: Connection, chain: str, first: int, last: int, tac: bytes
     if new:
         connection.execute(insert(topic_anchors), new)
     return tac
-
-
-def _admitted(connection: Connection, chain: str, first: int, last: int) -> dict[int, Sequence[bytes]]:
-    """The admitted transactions of the blocks from one height to another, by height, in block order."""
-    statement = (
-        select(events.c.height, events.c.tx_index, events.c.txid)
-        .where(events.c.chain == chain, events.c.height.between(first, last), ADMITTED)
-        .distinct()
-        .order_by(events.c.height, events.c.tx_index)
-    )
-    rows = connection.execute(statement)
-    return {height: [row.txid for row in of_block] for height, of_block in groupby(rows, key=lambda row: row.height)}

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -23,10 +23,9 @@ from indexer.resolution.block_proofs import MAX_RAW
 from indexer.resolution.block_reader import BlockReader, PartialBlockReader, ReadResult
 from indexer.resolution.origins import HOPS, OriginTracer
 from indexer.resolution.registration_lookup import RegistrationLookup
-from indexer.resolution.session import Origin, Session
+from indexer.resolution.session import Origin
 from indexer.spill import folder
 from indexer.store import Store, Writer, block_writer, contents
-from indexer.sync.batch import Batch
 from indexer.sync.progress import SyncProgress
 from parsers.bitcoin import tx
 from parsers.bitcoin.block import WatchedOutpoints
@@ -39,11 +38,52 @@ SMALL = 2 << 20
 """Blocks up to this many bytes are searched in the event loop: 0.1 ms a megabyte, less than switching to a thread
 takes; 10 ms where every transaction is a candidate."""
 
+BATCH_BLOCKS, BATCH_EVENTS, BATCH_BYTES, BATCH_SECONDS = 256, 2_000, 64 << 20, 1.0
+"""A transaction of the database ends at whichever comes first."""
+
 MOST_UNWRITTEN = 50_000
 """Events of a block up to which the next block is read while this one is written: 1.1 kB of memory each."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+
+@dataclass(slots=True)
+class Batch:
+    """Blocks read and not yet written, `bytes` of them, with `event_count` events."""
+
+    readings: list[BlockFacts] = field(default_factory=list)
+    event_count: int = 0
+    bytes: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def add(self, reading: BlockFacts, size: int) -> None:
+        """Add a block of `size` bytes."""
+        self.readings.append(reading)
+        self.event_count += len(reading.events)
+        self.bytes += size
+
+    @property
+    def newest(self) -> BlockRef:
+        """The last block added. Raises IndexError for an empty batch."""
+        return self.readings[-1].ref
+
+    def events(self) -> Iterator[Event]:
+        """The events of the blocks, in order."""
+        return (event for reading in self.readings for event in reading.events)
+
+    def spent(self) -> Iterator[Outpoint]:
+        """The outpoints of registrations that these blocks spent."""
+        return (event.spent for event in self.events() if event.spent)
+
+    def is_full(self) -> bool:
+        """Whether the batch is to be written now."""
+        return (
+            len(self.readings) >= BATCH_BLOCKS
+            or self.event_count >= BATCH_EVENTS
+            or self.bytes >= BATCH_BYTES
+            or time.monotonic() - self.began >= BATCH_SECONDS
+        )
 
 
 class Catchup:
@@ -87,9 +127,11 @@ class Catchup:
                 await self._read_stream(stream, newest)
             except Exception as error:
                 if not is_of_machine(error):
-                    await self._write_rest()
+                    await self._hand_over()
+                    await self._written()
                 raise
-            await self._write_rest()
+            await self._hand_over()
+            await self._written()
         finally:
             # what was not written is read again: registrations are still where the store has them
             self.watched.add(self._batch.spent())
@@ -115,15 +157,15 @@ class Catchup:
             reading = replace(read.reading, source=self._chain.served_by(ref.height))
             self._batch.add(reading, len(data))
             is_large = len(reading.events) > MOST_UNWRITTEN
-            self._move_registrations(reading.events, until_written=not is_large)
+            if not is_large:  # a large block is written before the next is read
+                self._registry.take(reading.events)
+            self.watched.discard(event.spent for event in reading.events if event.spent)
+            states = (event.state for event in reading.events if event.state)
+            self.watched.add(state.outpoint for state in states if state.outpoint)
             if is_large or self._batch.is_full() or ref.height <= self._single_until:
                 await self._hand_over()
             if is_large:
                 await self._written()
-
-    async def _write_rest(self) -> None:
-        await self._hand_over()
-        await self._written()
 
     @contextmanager
     def _failing(self, height: int) -> Iterator[None]:
@@ -136,15 +178,6 @@ class Catchup:
                 raise
             text = f"{self._chain.name}: block {height:,} cannot be read ({type(error).__name__}: {error})"
             raise FailedBlockError(text) from error
-
-    async def _drop_contradicted(self, reader: BlockReader) -> None:
-        """Delete the submitted transactions that a transaction of this block contradicts, with their descendants."""
-        if not self._submitted:
-            return
-        against = await asyncio.to_thread(reader.contradicted, self._submitted)
-        if against:
-            count = await asyncio.to_thread(self._store.submissions.drop, self._chain.name, against)
-            log.warning("%s: %d submitted transactions contradict a block; dropped", self._chain.name, count)
 
     # -- reading
 
@@ -168,16 +201,12 @@ class Catchup:
                 # a filtering source sends thousands of blocks without a transaction for each with one: no thread for
                 # those
                 return ReadResult(BlockFacts(ref, (), {}), frozenset())
-            case PartialBlock():
-                return await self._read_transactions(ref, partial(self._partial_reader, ref, data))
             case _:
-                return await self._read_transactions(ref, partial(self._whole_reader, ref, data))
-
-    async def _partial_reader(self, ref: BlockRef, data: PartialBlock) -> PartialBlockReader:
-        return PartialBlockReader(ref, data, self._chain.rules, self._chain.network)
+                return await self._read_transactions(ref, data)
 
     async def _whole_reader(self, ref: BlockRef, data: memoryview) -> BlockReader:
-        """The reader of the bytes of a block, which are searched once for all that is looked for in them."""
+        """The reader of the bytes of a block, which are searched once for all that is looked for in them. Submitted
+        transactions that a transaction of the block contradicts are deleted, with their descendants."""
         make = partial(BlockReader, ref, data, self._chain.rules, self._chain.network, self.watched)
         if len(data) > SMALL or not self._is_compiled:
             reader = await _to_its_end(make)
@@ -185,16 +214,21 @@ class Catchup:
         else:
             await asyncio.sleep(0)
             reader = make()
-        await self._drop_contradicted(reader)
+        against = await asyncio.to_thread(reader.contradicted, self._submitted) if self._submitted else set()
+        if against:
+            count = await asyncio.to_thread(self._store.submissions.drop, self._chain.name, against)
+            log.warning("%s: %d submitted transactions contradict a block; dropped", self._chain.name, count)
         return reader
 
-    async def _read_transactions(
-        self, ref: BlockRef, open_reader: Callable[[], Awaitable[BlockReader | PartialBlockReader]]
-    ) -> ReadResult | None:
+    async def _read_transactions(self, ref: BlockRef, data: memoryview | PartialBlock) -> ReadResult | None:
         """Read the relevant transactions of a block again, until the output values and origins that they need are
         there; None when it is refused."""
         try:
-            reader = await open_reader()
+            reader: BlockReader | PartialBlockReader
+            if isinstance(data, PartialBlock):
+                reader = PartialBlockReader(ref, data, self._chain.rules, self._chain.network)
+            else:
+                reader = await self._whole_reader(ref, data)
             if reader.is_silent:
                 return ReadResult(BlockFacts(ref, (), {}), frozenset())
             return await self._settled(ref, reader)
@@ -205,20 +239,18 @@ class Catchup:
     async def _settled(self, ref: BlockRef, reader: BlockReader | PartialBlockReader) -> ReadResult:
         values: dict[Outpoint, int] = {}
         origins: dict[Outpoint, Origin] | None = {} if self._is_late else None
-
-        async def read_with_these() -> Session:
-            return await _to_its_end(self._spilling, ref, reader.session, self._registry, values, origins)
-
-        session = await read_with_these()
         requested: set[Outpoint] = set()
-        while (unknown_values := session.missing_values - requested) or session.untraced:
+        while True:
+            session = await _to_its_end(self._spilling, ref, reader.session, self._registry, values, origins)
+            unknown_values = session.missing_values - requested
+            if not unknown_values and not session.untraced:
+                break
             requested |= unknown_values
             values |= await self.look_up(unknown_values, ref)
             if origins is not None:
                 traced = await self.origins.find(session.untraced, ref)
                 origins |= traced
                 values |= {outpoint: value for origin in traced.values() for outpoint, value in origin.values.items()}
-            session = await read_with_these()
         read = await _to_its_end(self._spilling, ref, reader.result, session)
         used = {outpoint.txid for outpoint in requested if outpoint in values}
         return replace(read, reading=replace(read.reading, parents=await self._parents(used, ref)))
@@ -271,14 +303,6 @@ class Catchup:
         transaction = tx.read_exactly(stored.proof.raw, segwit=self._chain.rules.segwit)
         origins = await self.origins.find({card: transaction}, ref, rounds=2 * HOPS)
         return origins[card].unknown is None
-
-    def _move_registrations(self, events: Iterable[Event], *, until_written: bool) -> None:
-        """Watch the new outpoints of registrations instead of those spent; `until_written`, also look them up from
-        memory."""
-        if until_written:
-            self._registry.take(events)
-        self.watched.discard(event.spent for event in events if event.spent)
-        self.watched.add(event.state.outpoint for event in events if event.state and event.state.outpoint)
 
     # -- writing
 

@@ -307,8 +307,14 @@ class Follower:
                 self.fail(SourceUnavailableError(f"{self._chain.name}: the source has no newest block"))
             return
         self.progress.tip, self.progress.checked = max(tip.height, self._blocked_height), self._chain.checked
-        newest = await self._reread_filtered(await self._retry_undecided(await self._agree(tip)))
-        newest = await self._read_second_time(newest)
+        newest = await asyncio.to_thread(self._store.blocks.newest, self._chain.name)
+        if newest is not None and (common := await self.agreement.newest_common(newest, tip)) != newest:
+            await self._reorganise(newest, common)
+            newest = common
+        newest = await self._reread_filtered(await self._retry_undecided(newest))
+        if newest is not None and self.second_reader is not None:
+            height = await self.second_reader.look(newest)
+            newest = newest if height is None else await self._forget_from(height)
         if (newest.height + 1 if newest else self._chain.first) <= tip.height:
             self.progress.state = "catching-up"
             await self._catchup.read(newest, tip.height)
@@ -361,16 +367,6 @@ class Follower:
         self.progress.mempool = self.mempool.size
         self._mempool_due = time.monotonic() + max(MEMPOOL_SECONDS, time.monotonic() - began)
 
-    async def _agree(self, tip: BlockRef) -> BlockRef | None:
-        """The newest stored block that the source has too; stored blocks above it are deleted."""
-        newest = await asyncio.to_thread(self._store.blocks.newest, self._chain.name)
-        if newest is None:
-            return None
-        common = await self.agreement.newest_common(newest, tip)
-        if common != newest:
-            await self._reorganise(newest, common)
-        return common
-
     async def _reorganise(self, newest: BlockRef, common: BlockRef | None) -> None:
         above = common.height if common else -1
         if above < 1 and await asyncio.to_thread(is_packaged, self._store, self._chain.name):
@@ -413,17 +409,6 @@ class Follower:
             return newest
         log.info("%s: the source has more of block %d; reading again from there", self._chain.name, height)
         return await self._forget_from(height)
-
-    async def _read_second_time(self, newest: BlockRef | None) -> BlockRef | None:
-        """Read a range of blocks of a chain of logs again; delete from the lowest block with new logs on, to read it
-        again.
-
-        `newest` is the newest stored block; the result is the newest one after that.
-        """
-        if newest is None or self.second_reader is None:
-            return newest
-        height = await self.second_reader.look(newest)
-        return newest if height is None else await self._forget_from(height)
 
     async def _forget_from(self, height: int) -> BlockRef | None:
         """Delete the blocks from a height on; the newest one after that."""

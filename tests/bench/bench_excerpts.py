@@ -18,7 +18,7 @@ from pathlib import Path
 
 from indexer.chains import PartialBlock
 from indexer.model import BlockRef
-from indexer.sync.batch import BATCH_BLOCKS
+from indexer.sync.catchup import BATCH_BLOCKS
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 

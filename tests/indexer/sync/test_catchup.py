@@ -12,7 +12,7 @@ import pytest
 
 from indexer.model import BlockFacts, BlockRef
 from indexer.store import StoreError, Writer, block_writer
-from indexer.sync import batch
+from indexer.sync import catchup
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
@@ -48,7 +48,7 @@ def fresh(kit: ChainKit, tmp_path: Path) -> Iterator[Indexing]:
         return await indexing.catch_up()
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(batch, "BATCH_BLOCKS", 1)
+        patched.setattr(catchup, "BATCH_BLOCKS", 1)
         indexing = asyncio.run(index())
     with indexing:
         yield indexing
@@ -79,7 +79,7 @@ def test_blocks_are_read_while_others_are_written(
         order.append(chain.reached[min(newest + 2, top)].wait(10))
         append(writer, name, readings, sparse=sparse)
 
-    monkeypatch.setattr(batch, "BATCH_BLOCKS", 2)
+    monkeypatch.setattr(catchup, "BATCH_BLOCKS", 2)
     monkeypatch.setattr(block_writer, "append", late)
 
     async def follow() -> None:
@@ -98,7 +98,7 @@ def test_a_cancelled_catch_up_goes_on_as_if_nothing_had_been(
     url: str, kit: ChainKit, fresh: Indexing, blocks_a_write: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cancelled after one turn of the event loop, after two, … until it gets to the end: always the same follower."""
-    monkeypatch.setattr(batch, "BATCH_BLOCKS", blocks_a_write)
+    monkeypatch.setattr(catchup, "BATCH_BLOCKS", blocks_a_write)
 
     async def follow() -> None:
         with Indexing(url, MemoryChain(*kit.blocks)) as indexing:
@@ -124,7 +124,7 @@ def test_a_cancelled_catch_up_goes_on_as_if_nothing_had_been(
 def test_a_write_that_fails_loses_what_was_read_behind_it(
     url: str, kit: ChainKit, fresh: Indexing, failing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "BATCH_BLOCKS", 2)
+    monkeypatch.setattr(catchup, "BATCH_BLOCKS", 2)
     calls, append = [], block_writer.append
 
     def fails(writer: Writer, name: str, readings: Sequence[BlockFacts], *, sparse: bool) -> None:

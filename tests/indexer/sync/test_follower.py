@@ -13,7 +13,7 @@ from indexer.errors import OtherNetworkError, SourceRefusalError, SourceUnavaila
 from indexer.model import BlockRef
 from indexer.retries import Backoff
 from indexer.store import StoreError, block_writer
-from indexer.sync import batch
+from indexer.sync import catchup
 from indexer.sync.agreement import PATIENCE_SECONDS, STOP_SECONDS, DeepReorgError
 from indexer.sync.follower import Follower
 from parsers.bitcoin.tx import sha256d
@@ -80,7 +80,7 @@ async def test_changes_are_announced_after_each_write(url: str, kit: ChainKit) -
     kit.mine_empty(8)
     chain = MemoryChain(*kit.blocks)
     with Indexing(url, chain) as indexing, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(batch, "BATCH_BLOCKS", 3)
+        patched.setattr(catchup, "BATCH_BLOCKS", 3)
         seen: list[int | None] = []
         follower = Follower(chain, indexing.store, indexing.writer, lambda: seen.append(follower.progress.height))
         await follower.open()
@@ -110,7 +110,7 @@ async def test_a_write_ends_at_whichever_limit_comes_first(
     for _ in range(3):
         kit.mine(kit.inscribe(agent()))
     for name, value in limit.items():
-        monkeypatch.setattr(batch, name, value)
+        monkeypatch.setattr(catchup, name, value)
     calls = []
     append = block_writer.append
     monkeypatch.setattr(

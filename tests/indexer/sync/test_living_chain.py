@@ -31,7 +31,7 @@ from hypothesis.stateful import (
 
 from indexer.chains.failover import FailoverChain
 from indexer.errors import SourceUnavailableError
-from indexer.sync import batch, mempool
+from indexer.sync import catchup, mempool
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import Block
 from tests.clocks import Clock
@@ -75,7 +75,7 @@ class LivingChain(RuleBasedStateMachine):
     def begin(self, count: int, blocks_a_write: int, plans: list[Dig], transactions_a_look: int) -> None:
         for plan in plans:
             self.world.dig(plan)
-        self.patched.setattr(batch, "BATCH_BLOCKS", blocks_a_write)
+        self.patched.setattr(catchup, "BATCH_BLOCKS", blocks_a_write)
         if transactions_a_look == 1:
             self.patched.setattr(mempool, "BATCH", 1)
             self.patched.setattr(mempool, "LOOK_SECONDS", -1.0)

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from indexer.store import topic_anchors
-from indexer.sync import batch
+from indexer.sync import catchup
 from tests.chainkit import Block
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing, Reader, fresh, live_outpoints
@@ -82,7 +82,7 @@ def test_any_history_of_forks_ends_as_a_fresh_replay_of_the_best_chain(
 ) -> None:
     story = data.draw(looks(history))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(batch, "BATCH_BLOCKS", blocks_a_write)
+        patched.setattr(catchup, "BATCH_BLOCKS", blocks_a_write)
         patched.setattr(topic_anchors, "EVERY", heights_an_anchor)
         asyncio.run(compare(empty, history, story))
 
