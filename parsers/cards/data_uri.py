@@ -40,7 +40,8 @@ def read(uri: bytes) -> bytes | Reason:
     raw = unquote_to_bytes(encoded) if b"%" in encoded else encoded
     if "base64" in parameters:
         try:
-            raw = _from_base64(raw)
+            bare = raw.translate(_STANDARD_LETTERS, b" \t\n\f\r")
+            raw = base64.b64decode(bare + b"=" * (-len(bare) % 4), validate=True)
         except binascii.Error:
             return Reason("data-uri", "its base64 is broken")
     codings = [
@@ -49,12 +50,6 @@ def read(uri: bytes) -> bytes | Reason:
     if codings and codings != ["gzip"]:
         return Reason("data-uri", f"it is compressed with {', '.join(codings)[:50]}; only gzip is read")
     return _unzip(raw) if codings else _sized(raw)
-
-
-def _from_base64(text: bytes) -> bytes:
-    """Decode base64 or base64url: white space is ignored, and padding may be missing. Raises binascii.Error."""
-    bare = text.translate(_STANDARD_LETTERS, b" \t\n\f\r")
-    return base64.b64decode(bare + b"=" * (-len(bare) % 4), validate=True)
 
 
 _STANDARD_LETTERS = bytes.maketrans(b"-_", b"+/")

@@ -129,7 +129,14 @@ class Fields:
         """A text within the limits and without U+0000; `where` is the pointer of its holder and further steps."""
         if self._left is None and len(value) <= MAX_TEXT // 4 and "\0" not in value:
             return value
-        return self._bounded(value, where)
+        value = value.replace("\0", REPLACEMENT)
+        room = MAX_TEXT if self._left is None else min(MAX_TEXT, self._left)
+        taken = cut(value, room)
+        if self._left is not None:
+            self._left -= len(taken.encode())
+        if len(taken) < len(value) and not self._clipped:
+            self._note_cut(room, where)
+        return taken
 
     def identifier(self, value: str, *where: str | int) -> str:
         """A text that has a meaning only as a whole, for example the id of a skill: it does not count towards the 64
@@ -153,16 +160,6 @@ class Fields:
             return False
         self._counts[code] = count + 1
         return True
-
-    def _bounded(self, value: str, where: tuple[str | int, ...]) -> str:
-        value = value.replace("\0", REPLACEMENT)
-        room = MAX_TEXT if self._left is None else min(MAX_TEXT, self._left)
-        taken = cut(value, room)
-        if self._left is not None:
-            self._left -= len(taken.encode())
-        if len(taken) < len(value) and not self._clipped:
-            self._note_cut(room, where)
-        return taken
 
     def _note_cut(self, room: int, where: tuple[str | int, ...]) -> None:
         pointer = _joined(where)

@@ -79,14 +79,10 @@ def note_command(command: str, args: Sequence[str], fields: Fields, pointer: str
         fields.warn("shell-characters", "", member)
     package = installed(command, list(args))
     if package is not None:
-        _note_package(package, fields, member)
-
-
-def _note_package(package: Installed, fields: Fields, pointer: str) -> None:
-    if not _is_pinned(package):
-        fields.warn("unpinned", package.name[:100], pointer)
-    if original := lookalike(package.name, package.runner.registry):
-        fields.warn("lookalike-package", f"{package.name[:100]}, not {original}", pointer)
+        if not _is_pinned(package):
+            fields.warn("unpinned", package.name[:100], member)
+        if original := lookalike(package.name, package.runner.registry):
+            fields.warn("lookalike-package", f"{package.name[:100]}, not {original}", member)
 
 
 def _is_pinned(package: Installed) -> bool:

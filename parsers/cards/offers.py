@@ -95,7 +95,12 @@ def read_offers(card: Json, fields: Fields, skills: frozenset[str], pointer: str
     for other, value in listed[1:]:
         if not _agree(first, value):
             fields.warn("offer-conflict", f"{pointer} counts, {other} does not", other)
-    _note_repeated(offers, fields, pointer)
+    seen: set[str] = set()
+    for offer in offers:
+        if offer.id in seen:
+            fields.warn("offer-repeated", offer.id, f"{pointer}/{offer.number}/id")
+        elif offer.id:
+            seen.add(offer.id)
     return offers
 
 
@@ -287,12 +292,3 @@ def _fraction(entry: Json, key: str, fields: Fields, pointer: str) -> Decimal | 
         return fraction
     fields.warn("offer-fraction", f"{key} {_shown(value)}", f"{pointer}/{key}")
     return None
-
-
-def _note_repeated(offers: tuple[Offer, ...], fields: Fields, pointer: str) -> None:
-    seen: set[str] = set()
-    for offer in offers:
-        if offer.id in seen:
-            fields.warn("offer-repeated", offer.id, f"{pointer}/{offer.number}/id")
-        elif offer.id:
-            seen.add(offer.id)

@@ -126,7 +126,11 @@ def read_payment(value: Any, terms: PaymentTerms) -> Payment:
     if chain is None:
         detail = f"payments in {claim.currency!a} cannot be checked here: no UTXO chain is configured for them"
         raise PaymentRefusedError("CurrencyUnsupported", "no-chain", detail)
-    _check_stage(claim.stage, terms.state)
+    state = terms.state
+    taken: Collection[str] = STAGES if state is None else STAGES_IN.get(state, ())
+    if claim.stage not in taken:
+        detail = f"a task that is {state} takes {' or '.join(taken) or 'no payment'}, not {claim.stage}"
+        raise PaymentRefusedError("StageMismatch", "stage", detail)
     tx = transaction_of(claim, chain)
     _check_final(tx, terms.height(chain))
     amount = due(offer, claim.stage, claim.currency, terms.rate(offer.currency, claim.currency))
@@ -191,13 +195,6 @@ def _offer(claim: PaymentClaim, terms: PaymentTerms) -> Offer:
     if terms.skill is not None and offer.skill_ids is not None and terms.skill not in offer.skill_ids:
         raise _invalid("skill", f"the price {offer.id!a} is not for the skill {terms.skill[:MAX_TEXT]!a}")
     return offer
-
-
-def _check_stage(stage: str, state: str | None) -> None:
-    taken: Collection[str] = STAGES if state is None else STAGES_IN.get(state, ())
-    if stage not in taken:
-        detail = f"a task that is {state} takes {' or '.join(taken) or 'no payment'}, not {stage}"
-        raise PaymentRefusedError("StageMismatch", "stage", detail)
 
 
 def transaction_of(claim: PaymentClaim, chain: UtxoChain) -> Transaction:

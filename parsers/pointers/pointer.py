@@ -174,7 +174,11 @@ def read_evm_log(data: bytes) -> Pointer:
     body = data_uri.read(raw) if data_uri.media_type(raw) == "application/json" else _NO_URI
     if isinstance(body, Reason):
         return Pointer(None, "", digest, None, "evm", (body,))
-    return _with_card(body, digest, "evm")
+    reasons: tuple[Reason, ...] = ()
+    if digest is not None and (actual := sha256(body).digest()) != digest:
+        detail = f"the pointer names {digest.hex()}, and the card has the SHA-256 {actual.hex()}"
+        reasons = (Reason("pointer-mismatch", detail),)
+    return Pointer(None, "", digest, None, "evm", reasons, body=body)
 
 
 def _abi(data: bytes) -> tuple[str, bytes | None]:
@@ -230,25 +234,13 @@ def _of_uri(
     return Pointer(id_, host, digest, uri[:MAX_URI], form, tuple(reasons), kind)
 
 
-def _with_card(body: bytes, digest: bytes | None, form: str) -> Pointer:
-    reasons: tuple[Reason, ...] = ()
-    if digest is not None and (actual := sha256(body).digest()) != digest:
-        detail = f"the pointer names {digest.hex()}, and the card has the SHA-256 {actual.hex()}"
-        reasons = (Reason("pointer-mismatch", detail),)
-    return Pointer(None, "", digest, None, form, reasons, body=body)
-
-
 def build(domain: str, digest: bytes | None = None, *, hexadecimal: bool = False, false: bool = True) -> bytes:
     """The output script of a pointer. Raises ValueError for a name that is not a domain, and a hash not of 32 bytes."""
-    _check(domain, digest)
-    items = [MARK, domain.encode()]
-    if digest is not None:
-        items.append(digest.hex().encode() if hexadecimal else digest)
-    return bytes((OP_FALSE, OP_RETURN) if false else (OP_RETURN,)) + pushes(*items)
-
-
-def _check(domain: str, digest: bytes | None) -> None:
     if a_label(domain) is None:
         raise ValueError(f"{domain[:253]!r} is not a domain name")
     if digest is not None and len(digest) != 32:
         raise ValueError(f"a SHA-256 hash is 32 bytes, not {len(digest)}")
+    items = [MARK, domain.encode()]
+    if digest is not None:
+        items.append(digest.hex().encode() if hexadecimal else digest)
+    return bytes((OP_FALSE, OP_RETURN) if false else (OP_RETURN,)) + pushes(*items)

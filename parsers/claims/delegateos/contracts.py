@@ -144,7 +144,9 @@ def verify_attestation(attestation: Any, contract: Any, trusted: frozenset[str] 
     members = {"success": attestation["result"]["success"], "principal": attestation["principal"]}
     authority, fault = "unknown" if contract is None else "valid", None
     try:
-        _check_output_hash(attestation["result"])
+        result = attestation["result"]
+        if "output" in result and result.get("outputHash", "") not in ("", digest_text(result["output"])):
+            raise DocumentError("hash-mismatch", "outputHash is not the BLAKE2b-256 of the output")
         if contract is not None:
             _check_contract_of(attestation, contract)
     except DocumentError as error:
@@ -152,11 +154,6 @@ def verify_attestation(attestation: Any, contract: Any, trusted: frozenset[str] 
     return DocumentVerdict.of(
         fault, integrity="verified", binding=_binding(trusted), authority=authority, members=members
     )
-
-
-def _check_output_hash(result: dict[str, Any]) -> None:
-    if "output" in result and result.get("outputHash", "") not in ("", digest_text(result["output"])):
-        raise DocumentError("hash-mismatch", "outputHash is not the BLAKE2b-256 of the output")
 
 
 def _check_contract_of(attestation: dict[str, Any], contract: Any) -> None:

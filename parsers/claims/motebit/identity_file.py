@@ -137,18 +137,14 @@ def _check_file(file: IdentityFile) -> bytes:
     if file.is_base64url:
         check_signature(file.signature, message, key)
     else:
-        _check_hex(file.signature, message, key)
+        signature = hex_bytes(file.signature, ed25519.SIGNATURE_BYTES)
+        if signature is None:
+            raise DocumentError("bad-signature", "Signature must be 64 bytes")
+        check_key(key)
+        if not ed25519.verifies(key, signature, message):
+            raise DocumentError("bad-signature", "Signature verification failed")
     _check_guardian(file.content)
     return key
-
-
-def _check_hex(text: str, message: bytes, key: bytes) -> None:
-    signature = hex_bytes(text, ed25519.SIGNATURE_BYTES)
-    if signature is None:
-        raise DocumentError("bad-signature", "Signature must be 64 bytes")
-    check_key(key)
-    if not ed25519.verifies(key, signature, message):
-        raise DocumentError("bad-signature", "Signature verification failed")
 
 
 def _legacy_detail(file: IdentityFile) -> str:

@@ -238,7 +238,11 @@ def _check(node: ReceiptNode, rules: ReceiptRules, seen: set[str]) -> None:
         raise DocumentError(node.error, node.detail)
     if not node.hash_bound:
         raise DocumentError("hash-mismatch", "result_hash is not the SHA-256 of result")
-    _check_times(receipt, rules.now)
+    submitted, completed = receipt["submitted_at"], receipt["completed_at"]
+    if abs(completed - submitted) > WINDOW_MS:
+        raise DocumentError("time-window", "completed_at is more than an hour from submitted_at")
+    if rules.now is not None and max(submitted, completed) > rules.now + SKEW_MS:
+        raise DocumentError("future-dated", "the receipt is from the future")
     if node.identity in seen:
         raise DocumentError("replayed", f"the receipt {node.identity[:300]!a} was seen before")
     if node.parent is None and rules.relay_task_id not in (None, receipt.get("relay_task_id")):
@@ -247,14 +251,6 @@ def _check(node: ReceiptNode, rules: ReceiptRules, seen: set[str]) -> None:
         raise DocumentError("unknown-key", "unknown motebit_id: it is not derived from the embedded key")
     if is_legacy:
         raise DocumentError(LEGACY, without_suite(SUITE))
-
-
-def _check_times(receipt: Mapping[str, Any], now: float | None) -> None:
-    submitted, completed = receipt["submitted_at"], receipt["completed_at"]
-    if abs(completed - submitted) > WINDOW_MS:
-        raise DocumentError("time-window", "completed_at is more than an hour from submitted_at")
-    if now is not None and max(submitted, completed) > now + SKEW_MS:
-        raise DocumentError("future-dated", "the receipt is from the future")
 
 
 def verify_receipt(receipt: Any, rules: ReceiptRules) -> DocumentVerdict:
