@@ -75,7 +75,12 @@ class Spill(Generic[_T]):
     def append(self, item: _T, size: int = 0) -> None:
         """Append an item of about `size` bytes."""
         if len(self._held) >= AT_ONCE or self._held_bytes >= BYTES_AT_ONCE:
-            self._write()
+            if self._file is None:
+                self._file = unnamed_file(self)
+            raw = pickle.dumps(self._held, pickle.HIGHEST_PROTOCOL)
+            self._ends.append(self._ends[-1] + len(raw))
+            durable_files.write(self._file, raw)
+            self._held, self._held_bytes = [], 0
         self._held.append(item)
         self._held_bytes += size
         self._size += 1
@@ -89,14 +94,6 @@ class Spill(Generic[_T]):
     def in_memory(self) -> list[_T] | None:
         """All items while none had to be written, None after that."""
         return self._held if self._file is None else None
-
-    def _write(self) -> None:
-        if self._file is None:
-            self._file = unnamed_file(self)
-        raw = pickle.dumps(self._held, pickle.HIGHEST_PROTOCOL)
-        self._ends.append(self._ends[-1] + len(raw))
-        durable_files.write(self._file, raw)
-        self._held, self._held_bytes = [], 0
 
     def _read(self, piece: int) -> list[_T]:
         assert self._file is not None  # noqa: S101 - there are pieces

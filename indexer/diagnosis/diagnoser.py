@@ -310,7 +310,10 @@ class Diagnoser:
         if event.state is not None:
             record["id"] = event.state.id
         if event.pointer is not None:
-            record |= _pointer(event)
+            anchor = event.pointer
+            digest = anchor.digest.hex() if anchor.digest is not None else None
+            pointer = {"domain": anchor.domain, "hash": digest, "uri": anchor.uri, "form": anchor.form}
+            record |= {"pointer": pointer} | ({"id": anchor.id} if anchor.id else {})
         return record
 
 
@@ -339,14 +342,6 @@ def _counted(diagnosis: dict[str, Any], count: int) -> dict[str, Any]:
 def _importance(event: Event) -> bool:
     """A sorting key: events that brought a card, or failed to, before what merely moved or ended a registration."""
     return event.kind in WITHOUT_CARD
-
-
-def _pointer(event: Event) -> dict[str, Any]:
-    anchor = event.pointer
-    assert anchor is not None  # noqa: S101 - called for events of pointers
-    digest = anchor.digest.hex() if anchor.digest is not None else None
-    pointer = {"domain": anchor.domain, "hash": digest, "uri": anchor.uri, "form": anchor.form}
-    return {"pointer": pointer} | ({"id": anchor.id} if anchor.id else {})
 
 
 class _PastRegistrations:

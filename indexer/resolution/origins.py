@@ -206,7 +206,11 @@ class OriginTracer:
             walk = await asyncio.to_thread(self._begin, traces, rounds)
             await self._chain.ancestors(before, walk.follow)
             origins |= await self._settle(walk, before)
-        self._remember(origins)
+        for outpoint, origin in origins.items():
+            self._cached[outpoint] = origin
+            self._cached.move_to_end(outpoint)
+        while len(self._cached) > REMEMBERED:
+            self._cached.popitem(last=False)
         return origins
 
     def _begin(self, traces: Mapping[Outpoint, Trace], rounds: int) -> Walk:
@@ -222,13 +226,6 @@ class OriginTracer:
         contents.store_output_values(
             self._writer, {outpoint: value for outpoint, value in spent if outpoint not in walk.values}
         )
-
-    def _remember(self, origins: Mapping[Outpoint, Origin]) -> None:
-        for outpoint, origin in origins.items():
-            self._cached[outpoint] = origin
-            self._cached.move_to_end(outpoint)
-        while len(self._cached) > REMEMBERED:
-            self._cached.popitem(last=False)
 
     async def _settle(self, walk: Walk, before: BlockRef) -> dict[Outpoint, Origin]:
         """The origins that result from all traces."""

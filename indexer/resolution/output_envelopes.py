@@ -33,7 +33,12 @@ class OutputEnvelopeReader(TransactionReader):
 
     def read(self) -> None:
         """Add the events of this transaction: first the events of registrations that it spends, then new records."""
-        self._add_traced()
+        # registrations from before reading began, as far as they were traced
+        for vout in range(len(self.tx.outputs) if self.session.origins else 0):
+            origin = (self.session.origins or {}).get(self.tx.outpoint(vout))
+            traced = origin.state if origin else None
+            if traced is not None and traced.outpoint is not None:
+                self.session.registrations_by_outpoint.setdefault(traced.outpoint, [traced])
         spent_registrations = self.spent_registrations()
         positions = self.positions((number, state.offset) for number, state, _ in spent_registrations)
         self.clear_spent()
@@ -53,14 +58,6 @@ class OutputEnvelopeReader(TransactionReader):
             occupied.add(location.vout)
         self._new_records(occupied, lost)
         self.add_split_pointer()
-
-    def _add_traced(self) -> None:
-        """Add registrations from before reading began that this transaction spends, as far as they were traced."""
-        for vout in range(len(self.tx.outputs) if self.session.origins else 0):
-            origin = (self.session.origins or {}).get(self.tx.outpoint(vout))
-            state = origin.state if origin else None
-            if state is not None and state.outpoint is not None:
-                self.session.registrations_by_outpoint.setdefault(state.outpoint, [state])
 
     def _burn_reason(self, location: SatLocation, occupied: set[int]) -> Reason:
         """Why a registration burned. Satoshis come in order: outputs checked for an earlier one are not checked

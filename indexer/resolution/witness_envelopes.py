@@ -78,7 +78,10 @@ class WitnessEnvelopeReader(TransactionReader):
         lost = min(unknown, key=lambda position: position.at_least, default=None)
         for envelope in left:
             self._first_record(envelope, lost)
-        self._pointers()
+        for vout, txout in enumerate(self.tx.outputs):
+            if may_concern_a2b(txout.script) and (parsed := self.record(vout).pointer):
+                self.add_pointer(vout, parsed)
+        self.add_split_pointer()
 
     @staticmethod
     def _judge(reveal: Reveal) -> Judgement | None:
@@ -163,12 +166,6 @@ class WitnessEnvelopeReader(TransactionReader):
 
     def _reject(self, vout: int | None, verdict: Judgement, *reasons: Reason) -> None:
         self.reject(vout, replace(verdict, event=EventKind.REJECTED, reasons=(*reasons, *verdict.reasons)))
-
-    def _pointers(self) -> None:
-        for vout, txout in enumerate(self.tx.outputs):
-            if may_concern_a2b(txout.script) and (parsed := self.record(vout).pointer):
-                self.add_pointer(vout, parsed)
-        self.add_split_pointer()
 
 
 def _by_satoshi(spent: tuple[int, RegistrationState, Outpoint]) -> tuple[int, int, int, str]:

@@ -111,7 +111,9 @@ def _replace(
     """Only what differs from the stored rows is written."""
     nowhere = BlockRef(chain, UNCONFIRMED, b"", b"", 0, b"")
     after = [_content(event_row(nowhere, event)) for event in following]
-    old_places, before = _stored(connection, chain)
+    columns = (pending.c.place, *(pending.c[name] for name in _NAMES))
+    matches = connection.execute(select(*columns).where(pending.c.chain == chain).order_by(pending.c.place)).all()
+    old_places, before = [row[0] for row in matches], [tuple(row)[1:] for row in matches]
     if before == after:
         return []
     unmoved = {new: old_places[old] for new, old in unmoved_items(before, after).items()}
@@ -144,13 +146,6 @@ def _replace_cards(
         connection.execute(delete(pending_cards).where(of_chain, pending_cards.c.sha256.in_(batch)))
     new = [{"chain": chain, "sha256": digest, "body": bodies[digest]} for digest in digests if digest not in stored]
     insert_rows(connection, pending_cards, new)
-
-
-def _stored(connection: Connection, chain: str) -> tuple[list[int], list[Content]]:
-    """The places of the unconfirmed events of a chain, in order, and their contents."""
-    columns = (pending.c.place, *(pending.c[name] for name in _NAMES))
-    matches = connection.execute(select(*columns).where(pending.c.chain == chain).order_by(pending.c.place)).all()
-    return [row[0] for row in matches], [tuple(row)[1:] for row in matches]
 
 
 def _by_registration(contents: Iterable[Content], ids: Collection[str]) -> dict[str, list[Row]]:

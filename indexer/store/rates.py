@@ -135,7 +135,13 @@ def _state_row(feed: str, state: FeedState) -> dict[str, Any]:
 
 
 def _store(connection: Connection, quote: Quote) -> None:
-    row = _row(quote)
+    table = quote.table
+    rates = {currency: str(rate) for currency, rate in sorted(table.rates.items())}
+    row = {
+        "feed": quote.feed, "since": quote.since, "quoted_at": table.quoted_at, "until": table.until,
+        "rank": quote.rank, "base": table.base, "source": table.source,
+        "rates": json.dumps(rates, separators=(",", ":")),
+    }  # fmt: skip
     of_feed = quotes.c.feed == quote.feed
     before = (
         connection.execute(select(quotes).where(of_feed).order_by(quotes.c.since.desc()).limit(1)).mappings().first()
@@ -154,16 +160,6 @@ def _trim(connection: Connection, feed: str, limit: int) -> None:
     first_over = connection.execute(newest.offset(limit).limit(1)).scalar()
     if first_over is not None:
         connection.execute(delete(quotes).where(of_feed, quotes.c.since <= first_over))
-
-
-def _row(quote: Quote) -> dict[str, Any]:
-    table = quote.table
-    rates = {currency: str(rate) for currency, rate in sorted(table.rates.items())}
-    return {
-        "feed": quote.feed, "since": quote.since, "quoted_at": table.quoted_at, "until": table.until,
-        "rank": quote.rank, "base": table.base, "source": table.source,
-        "rates": json.dumps(rates, separators=(",", ":")),
-    }  # fmt: skip
 
 
 def _quote(row: Row) -> Quote:

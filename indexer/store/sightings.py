@@ -25,7 +25,12 @@ chains."""
 def record(connection: Connection, chain: str, block_facts: Iterable[BlockFacts], now_ms: int) -> list[OutboxRow]:
     """Record the pointers of these blocks, before they are stored, as seen at `now_ms` (milliseconds since 1970), and
     make their locators due. Returns outbox rows for the ids with pointers that they replace."""
-    pointers = [(facts.ref.height, event) for facts in block_facts for event in facts.events if _is_anchor(event)]
+    pointers = [
+        (facts.ref.height, event)
+        for facts in block_facts
+        for event in facts.events
+        if event.pointer is not None and event.pointer.id is not None
+    ]
     if not pointers:
         return []
     current = _ids_at(connection, chain, {_key(event) for _, event in pointers})
@@ -48,16 +53,14 @@ def record(connection: Connection, chain: str, block_facts: Iterable[BlockFacts]
     first = [row for row in new.values() if row is not None]
     insert_new(connection, sightings, first)
     unnamed = {locator for locator, _ in _stored_at(connection, chain, replaced).values()}
-    _delete(connection, chain, replaced)
+    for txid, vout in replaced:
+        same = (sightings.c.chain == chain, sightings.c.txid == txid, sightings.c.vout == vout)
+        connection.execute(delete(sightings).where(*same))
     replacing = [row for row in replaced.values() if row is not None]
     insert_new(connection, sightings, replacing)
     stop_unnamed(connection, unnamed)
     _make_due(connection, dict.fromkeys(row["locator"] for row in (*first, *replacing)), now_ms)
     return changes
-
-
-def _is_anchor(event: Event) -> bool:
-    return event.pointer is not None and event.pointer.id is not None
 
 
 def _id(event: Event) -> str:
@@ -99,13 +102,6 @@ def _ids_at(
         pointers = connection.execute(select(pairs.column1, pairs.column2, newest), outpoint_parameters(batch))
         ids |= {(txid, vout): id_ for txid, vout, id_ in pointers if id_ is not None}
     return ids
-
-
-def _delete(connection: Connection, chain: str, outpoints: Collection[SightingKey]) -> None:
-    """Delete the sightings at these places, which hold other pointers now."""
-    for txid, vout in outpoints:
-        same = (sightings.c.chain == chain, sightings.c.txid == txid, sightings.c.vout == vout)
-        connection.execute(delete(sightings).where(*same))
 
 
 def _make_due(connection: Connection, names: Iterable[str], now_ms: int) -> None:

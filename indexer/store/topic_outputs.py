@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import Table, select
+from sqlalchemy import select
 
 from indexer.model import Status
 from indexer.store.pending import PROVED
@@ -36,7 +36,9 @@ class TopicOutputs(Queries):
         """
         outputs: dict[Outpoint, int] = {}
         while len(outputs) < limit:
-            newest_change = self._changes(chain, score)
+            later = (changes.c.chain == chain, changes.c.seq > score)
+            statement = select(changes.c.id, changes.c.seq).where(*later).order_by(changes.c.seq)
+            newest_change = self._counts(statement.limit(CHANGES_AT_ONCE))
             if not newest_change:
                 break
             outpoints = self._outpoints(chain, newest_change)
@@ -49,12 +51,6 @@ class TopicOutputs(Queries):
                     break
         return [TopicOutput(outpoint, seq) for outpoint, seq in outputs.items()]
 
-    def _changes(self, chain: str, score: int) -> dict[str, int]:
-        """The last of the next changes of each registration."""
-        later = (changes.c.chain == chain, changes.c.seq > score)
-        statement = select(changes.c.id, changes.c.seq).where(*later).order_by(changes.c.seq)
-        return self._counts(statement.limit(CHANGES_AT_ONCE))
-
     def _outpoints(self, chain: str, ids: Iterable[str]) -> dict[str, Outpoint]:
         """The outpoints of live registrations, without those of transactions that cannot be proved."""
         outpoints: dict[str, Outpoint] = {}
@@ -63,14 +59,12 @@ class TopicOutputs(Queries):
             unconfirmed = select(pending).where(pending.c.chain == chain, pending.c.registration.in_(batch), PROVED)
             for table, statement in ((proofs, confirmed), (submissions, unconfirmed.order_by(pending.c.place))):
                 rows = self._rows(statement)
-                provable = self._provable(table, chain, {row["at_txid"] for row in rows} - {None})
+                of_chain = select(table.c.txid).where(table.c.chain == chain)
+                txids = {row["at_txid"] for row in rows} - {None}
+                provable = {row["txid"] for row in self._rows_in(of_chain, table.c.txid, txids)}
                 for row in rows:
                     if row["status"] != Status.LIVE.value:
                         outpoints.pop(row["registration"], None)
                     elif row["at_txid"] in provable:
                         outpoints[row["registration"]] = Outpoint(row["at_txid"], row["at_vout"])
         return outpoints
-
-    def _provable(self, table: Table, chain: str, txids: Iterable[bytes]) -> set[bytes]:
-        of_chain = select(table.c.txid).where(table.c.chain == chain)
-        return {row["txid"] for row in self._rows_in(of_chain, table.c.txid, txids)}

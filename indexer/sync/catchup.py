@@ -137,7 +137,12 @@ class Catchup:
             self.watched.add(self._batch.spent())
             self.watched.add(self._sealed.spent())
             await stream.aclose()  # the source fetches ahead no more
-            await self._drop()
+            if self._writing is not None:
+                await asyncio.wait([self._writing])
+                self._writing.exception()  # raised already, or superseded by the error on its way
+                self._writing = None
+            self._sealed = Batch()
+            self._registry.clear()
 
     async def _read_stream(
         self, stream: AsyncGenerator[tuple[BlockRef, BlockData], None], newest: BlockRef | None
@@ -201,8 +206,20 @@ class Catchup:
                 # a filtering source sends thousands of blocks without a transaction for each with one: no thread for
                 # those
                 return ReadResult(BlockFacts(ref, (), {}), frozenset())
-            case _:
-                return await self._read_transactions(ref, data)
+        try:
+            reader: BlockReader | PartialBlockReader
+            if isinstance(data, PartialBlock):
+                reader = PartialBlockReader(ref, data, self._chain.rules, self._chain.network)
+            else:
+                reader = await self._whole_reader(ref, data)
+            if reader.is_silent:
+                return ReadResult(BlockFacts(ref, (), {}), frozenset())
+            return await self._settled(ref, reader)
+        except ParseError as error:
+            self._progress.refused += 1
+            log.error("%s: block %d is refused: %s", self._chain.name, ref.height, error)
+            await self._chain.refuse(ref, str(error))
+            return None
 
     async def _whole_reader(self, ref: BlockRef, data: memoryview) -> BlockReader:
         """The reader of the bytes of a block, which are searched once for all that is looked for in them. Submitted
@@ -219,22 +236,6 @@ class Catchup:
             count = await asyncio.to_thread(self._store.submissions.drop, self._chain.name, against)
             log.warning("%s: %d submitted transactions contradict a block; dropped", self._chain.name, count)
         return reader
-
-    async def _read_transactions(self, ref: BlockRef, data: memoryview | PartialBlock) -> ReadResult | None:
-        """Read the relevant transactions of a block again, until the output values and origins that they need are
-        there; None when it is refused."""
-        try:
-            reader: BlockReader | PartialBlockReader
-            if isinstance(data, PartialBlock):
-                reader = PartialBlockReader(ref, data, self._chain.rules, self._chain.network)
-            else:
-                reader = await self._whole_reader(ref, data)
-            if reader.is_silent:
-                return ReadResult(BlockFacts(ref, (), {}), frozenset())
-            return await self._settled(ref, reader)
-        except ParseError as error:
-            await self._refuse(ref, error)
-            return None
 
     async def _settled(self, ref: BlockRef, reader: BlockReader | PartialBlockReader) -> ReadResult:
         values: dict[Outpoint, int] = {}
@@ -254,11 +255,6 @@ class Catchup:
         read = await _to_its_end(self._spilling, ref, reader.result, session)
         used = {outpoint.txid for outpoint in requested if outpoint in values}
         return replace(read, reading=replace(read.reading, parents=await self._parents(used, ref)))
-
-    async def _refuse(self, ref: BlockRef, error: ParseError) -> None:
-        self._progress.refused += 1
-        log.error("%s: block %d is refused: %s", self._chain.name, ref.height, error)
-        await self._chain.refuse(ref, str(error))
 
     def _spilling(self, ref: BlockRef, work: Callable[_P, _R], *arguments: _P.args, **named: _P.kwargs) -> _R:
         """Work on a block with events that may be written to files."""
@@ -329,15 +325,6 @@ class Catchup:
                 raise
         self._writing, self._sealed = None, Batch()
         self._registry.settle()
-
-    async def _drop(self) -> None:
-        """Wait for the write under way, and discard the blocks that were read and not written."""
-        if self._writing is not None:
-            await asyncio.wait([self._writing])
-            self._writing.exception()  # raised already, or superseded by the error on its way
-            self._writing = None
-        self._sealed = Batch()
-        self._registry.clear()
 
     async def _write(self, batch: Batch) -> None:
         await asyncio.to_thread(

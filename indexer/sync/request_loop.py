@@ -140,8 +140,12 @@ def _is(txid: bytes, raw: bytes, chain: Chain) -> bool:
 
 def _after(request: TransactionRequest, reached: Sequence[str], finder: str | None, now: int) -> TransactionRequest:
     """A request after a lookup at the sources `reached`, where `finder` has the transaction."""
-    if not reached:
-        return _unreached(request, now)
+    if not reached:  # which does not count as a try
+        waiting_on = replace(request, next_at=now + UNREACHED_DELAY, detail="no source could be reached")
+        if now < request.requested_at + UNREACHED:
+            return waiting_on
+        waiting = request.state is RequestState.WAITING
+        return replace(waiting_on, state=RequestState.GIVEN_UP if waiting else request.state, next_at=0)
     over = now >= request.requested_at + TRIED_FOR
     tries = request.tries + 1
     tried = replace(request, tries=tries, next_at=0 if over else _next(request, tries, now))
@@ -151,15 +155,6 @@ def _after(request: TransactionRequest, reached: Sequence[str], finder: str | No
     if request.state is RequestState.LOCATED:
         return replace(tried, detail=f"was found, and is no longer known to {names}")
     return replace(tried, state=RequestState.GIVEN_UP if over else RequestState.WAITING, detail=f"not known to {names}")
-
-
-def _unreached(request: TransactionRequest, now: int) -> TransactionRequest:
-    """A request after a lookup without a reachable source, which does not count as a try."""
-    waiting_on = replace(request, next_at=now + UNREACHED_DELAY, detail="no source could be reached")
-    if now < request.requested_at + UNREACHED:
-        return waiting_on
-    waiting = request.state is RequestState.WAITING
-    return replace(waiting_on, state=RequestState.GIVEN_UP if waiting else request.state, next_at=0)
 
 
 def _next(request: TransactionRequest, tries: int, now: int) -> int:

@@ -80,7 +80,8 @@ class BlockFolder:
         """Read the bytes that were appended to the files. Ends early when `stop` is set. Raises SourceError."""
         with self._reading:
             try:
-                paths = self._listing()
+                self._folder_time = self.folder.stat().st_mtime_ns
+                paths = sorted(self.folder.glob("blk*.dat"), key=lambda path: (len(path.name), path.name))
                 for path in paths:
                     file = self._by_name.get(path.name) or self._open(path)
                     if file.changed():
@@ -98,10 +99,6 @@ class BlockFolder:
             )
         except OSError:
             return True
-
-    def _listing(self) -> list[Path]:
-        self._folder_time = self.folder.stat().st_mtime_ns
-        return sorted(self.folder.glob("blk*.dat"), key=lambda path: (len(path.name), path.name))
 
     def _open(self, path: Path) -> BlockFile:
         key_file = self.folder / _KEY_FILE

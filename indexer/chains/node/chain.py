@@ -104,9 +104,6 @@ class NodeChain(Chain):
             self._headers, self._best = headers, None
             log.info("%s: the node at %s follows %s", self.name, self.client.address.base, network)
         await self._check_tx_index()
-        self._subscribe()
-
-    def _subscribe(self) -> None:
         if "zmq" in self._options and self.zmq is None:
             zmq = ZmqSubscriber(self.name, self._options["zmq"].split(","), self._announce)
             zmq.start()

@@ -147,13 +147,10 @@ class NodeHeaderSync:
         except NoBlockError:
             return []
         except RestOffError:
-            return await self._by_rpc(height, count)
-
-    async def _by_rpc(self, height: int, count: int) -> list[bytes]:
-        hashes = await self._client.batch([("getblockhash", (number,)) for number in range(height, height + count)])
-        known_hashes = [row for row in hashes if not isinstance(row, RpcError)]
-        answers = await self._client.batch([("getblockheader", (row, False)) for row in known_hashes])
-        return [self._single(row) for row in answers if not isinstance(row, RpcError)]
+            hashes = await self._client.batch([("getblockhash", (number,)) for number in range(height, height + count)])
+            known_hashes = [row for row in hashes if not isinstance(row, RpcError)]
+            answers = await self._client.batch([("getblockheader", (row, False)) for row in known_hashes])
+            return [self._single(row) for row in answers if not isinstance(row, RpcError)]
 
     def _bytes(self, answer: object) -> bytes:
         try:

@@ -182,7 +182,10 @@ class OverlayChain(Chain):
             if not page:
                 return
             if before is not None:
-                self._check_link(before, page[0])
+                try:
+                    check_chained(before.tac, page[0])
+                except ParseError as error:
+                    raise SourceUnavailableError(f"{self.name}: {error}") from None
             for start in range(0, len(page), BLOCKS_AT_ONCE):
                 some = page[start : start + BLOCKS_AT_ONCE]
                 refs = [self._headers.ref(anchor.height) for anchor in some]
@@ -192,12 +195,6 @@ class OverlayChain(Chain):
                 if len(same) < len(some):
                     return
             before, height = page[-1], page[-1].height + 1
-
-    def _check_link(self, before: TopicAnchor, anchor: TopicAnchor) -> None:
-        try:
-            check_chained(before.tac, anchor)
-        except ParseError as error:
-            raise SourceUnavailableError(f"{self.name}: {error}") from None
 
     async def _partial_block(self, anchor: TopicAnchor, ref: BlockRef) -> PartialBlock:
         """The transactions that a block admits, with proofs. Raises SourceUnavailableError where a proof is missing."""
