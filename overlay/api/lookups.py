@@ -59,20 +59,16 @@ def _of_word(word: str) -> Iterator[Lookup]:
             yield Lookup("transaction", (transaction_fact(bytes.fromhex(txid)[::-1]),))
     if _OWNER.fullmatch(word):
         yield Lookup("owner address", (f"owner:{values.owner(word)}",))
-    yield from _of_package(word)
+    if page := _PACKAGE_PAGE.search(word):
+        yield _package(unquote(page[1] or page[2]))
+    elif package := _PACKAGE.fullmatch(word):
+        yield _package(unquote(package["of"] or word))
+    elif _IMAGE.fullmatch(word):
+        yield _package(word)
     if host := url_host(f"https://{word.rpartition('://')[2]}"):
         yield Lookup("host", (f"domain:{host}",), host)
     if _NAME.fullmatch(word):
         yield _package(word)._replace(leads=True)
-
-
-def _of_package(word: str) -> Iterator[Lookup]:
-    if page := _PACKAGE_PAGE.search(word):
-        yield _package(unquote(page[1] or page[2]))
-    elif named := _PACKAGE.fullmatch(word):
-        yield _package(unquote(named["of"] or word))
-    elif _IMAGE.fullmatch(word):
-        yield _package(word)
 
 
 def _package(name: str) -> Lookup:

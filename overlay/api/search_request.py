@@ -19,7 +19,7 @@ from overlay.pricing.exchange_rates import ExchangeRates, table_version
 from overlay.search import query_syntax
 from overlay.search.facet_counts import not_exact
 from overlay.search.facts import EXACT
-from overlay.search.query import PRICE_SORTS, Hits, Lookup, Operators, Query, question_mark
+from overlay.search.query import PRICE_SORTS, Hits, Lookup, Query, question_mark
 from overlay.search.query_syntax import ParsedText
 from overlay.search.sorting import DOWNWARD, is_key
 from overlay.text.safe_text import on_one_line, one_line
@@ -228,7 +228,8 @@ def _query(values_by_name: Mapping[str, Any], words: ParsedText, chains: tuple[s
     if words.has_operators:
         fields |= _typed(fields, words)
     if "type" in values_by_name:
-        fields["kind"] = _kind(values_by_name["type"])
+        kinds = values_by_name["type"]
+        fields["kind"] = kinds[0] if len(kinds) == 1 and kinds[0] != "all" else None
     if chains:
         fields["chains"] = chains
     if "status" in values_by_name:
@@ -253,23 +254,15 @@ def _at_heights(query: Query, values_by_name: Mapping[str, Any], height_chain: s
 
 def _typed(fields: Mapping[str, Any], words: ParsedText) -> Iterator[tuple[str, Any]]:
     """Operators and filters that were typed in `q`; their values are added to those of the parameters."""
-    yield "operators", _operators(words)
+    operators = query_syntax.operators(words)
+    if operators is not None and operators.not_owners:
+        operators = replace(operators, not_owners=tuple(map(values.owner, operators.not_owners)))
+    yield "operators", operators
     readers = {"skills": values.folded, "tags": values.folded, "owners": values.owner}
     for name, read_one in readers.items():
         typed = getattr(words, name)
         if typed:
             yield name, tuple(dict.fromkeys((*fields.get(name, ()), *map(read_one, typed))))
-
-
-def _operators(words: ParsedText) -> Operators | None:
-    operators = query_syntax.operators(words)
-    if operators is None or not operators.not_owners:
-        return operators
-    return replace(operators, not_owners=tuple(map(values.owner, operators.not_owners)))
-
-
-def _kind(kinds: tuple[str, ...]) -> str | None:
-    return kinds[0] if len(kinds) == 1 and kinds[0] != "all" else None
 
 
 def _chains(texts: tuple[str, ...], configured: Mapping[str, str], faults: list[Fault]) -> tuple[str, ...]:

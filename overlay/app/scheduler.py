@@ -94,15 +94,12 @@ class Scheduler:
                             await changed.wait()
                     if changed.is_set():  # also where the time was up in the same moment
                         changed.clear()
-                        self._wake_on_change()
+                        for job in self._jobs.values():
+                            if job.on_change:
+                                self._wake(job)
                     self._follow_clock()
         finally:
             await self._end()
-
-    def _wake_on_change(self) -> None:
-        for job in self._jobs.values():
-            if job.on_change:
-                self._wake(job)
 
     def _follow_clock(self) -> None:
         """Run all jobs after the system's clock was set back: the timer follows the clock, and jobs would wait for that

@@ -165,7 +165,11 @@ class DuplicateIndex:
         changes are `queued` until they are dequeued. `position` is None while a rebuild is in progress."""
         with self._transaction("IMMEDIATE") as db:
             groups = self._loaded(db)
-            new = {(document.id, document.chain): document for document in documents if _has_text_keys(document)}
+            new = {
+                (document.id, document.chain): document
+                for document in documents
+                if document.fingerprint and document.until_height is None and document.status in LISTED
+            }
             before = {row.number: row for row in _listings(db, _BY_REGISTRATION, registrations)}
             remaining = {number: new.pop((row.id, row.chain), None) for number, row in before.items()}
             (free,) = db.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM listings").fetchone()
@@ -221,10 +225,6 @@ class DuplicateIndex:
             groups.fetch(rows)
             with _consistent():
                 return {(row.id, row.chain): groups.status(row) for row in rows}
-
-
-def _has_text_keys(document: Document) -> bool:
-    return document.fingerprint is not None and document.until_height is None and document.status in LISTED
 
 
 @contextmanager

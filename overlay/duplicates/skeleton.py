@@ -45,7 +45,10 @@ def skeletons(name: str) -> set[str]:
     # the tables first: compatibility makes a sigma of the lunate one, which looks like a c
     latin = fold(name if name.isascii() else _latins(unicodedata.normalize("NFKC", _latins(name))))
     shapes = latin.translate(_SHAPES).casefold()
-    forms = set(map(_letters, {latin.casefold(), shapes, _joined(shapes)})) - {""}
+    joined = shapes
+    for sequence, letter in _SEQUENCES:
+        joined = joined.replace(sequence, letter)
+    forms = set(map(_letters, {latin.casefold(), shapes, joined})) - {""}
     return forms or {" ".join(name.casefold().split())} - {""}
 
 
@@ -62,13 +65,6 @@ def _latin(letter: str) -> str:
         return _LETTERS.get(letter, letter)
     match = _NAMED.fullmatch(unicodedata.name(letter, ""))
     return (match[1].lower() if letter.islower() else match[1]) if match else letter
-
-
-def _joined(text: str) -> str:
-    """The text with each sequence as the letter that it looks like."""
-    for sequence, letter in _SEQUENCES:
-        text = text.replace(sequence, letter)
-    return text
 
 
 def _letters(text: str) -> str:

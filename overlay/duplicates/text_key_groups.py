@@ -271,21 +271,17 @@ class TextKeyGroups:
         for entry in run:
             if entry >= row.seniority:
                 break
-            if not self._is_head(entry):
+            number = number_of(entry)
+            if self.heads[number] != number:
                 continue
             if age(entry) <= age(row.seniority):
                 return entry
-            number = number_of(entry)
             if number not in heads:
                 heads[number] = after.get(number) or self._find(number)
             head = heads[number]
             if head is not None and may_hide(head, row):
                 return entry
         return row.seniority
-
-    def _is_head(self, entry: bytes) -> bool:
-        number = number_of(entry)
-        return self.heads[number] == number
 
     def status(self, mine: KeyedListing) -> DuplicateStatus:
         """The status of a listing with fetched text keys."""

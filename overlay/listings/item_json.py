@@ -28,7 +28,7 @@ from overlay.listings import from_pointer, pending_changes, recent_changes
 from overlay.listings.listing import Listing, Shown
 from overlay.text.compact_json import decode
 from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
-from parsers.cards import AgentCard, McpServer, Skill, offer_filter, summary
+from parsers.cards import AgentCard, McpServer, offer_filter, summary
 from parsers.cards.intervals import per_day
 from parsers.cards.offer_filter import OfferFilter, PriceEntry
 from parsers.cards.offers import Offer
@@ -165,6 +165,10 @@ def _anchors(listing: Listing) -> tuple[ItemAnchor, ...]:
 
 def _of_card(card: Shown, more_warnings: tuple[Reason, ...] = ()) -> dict[str, Any]:
     """The members of `StoredItem` that come from the card alone."""
+    skills = tuple(
+        ItemSkill(id=skill.id, name=skill.name, description=skill.description, tags=skill.tags, examples=skill.examples)
+        for skill in card.skills
+    )
     members = {
         "name": card.name,
         "description": card.description,
@@ -173,7 +177,7 @@ def _of_card(card: Shown, more_warnings: tuple[Reason, ...] = ()) -> dict[str, A
         "version": card.version,
         "url": card.url,
         "provider": card.provider or None,
-        "skills": tuple(map(_skill, card.skills)),
+        "skills": skills,
         "tags": card.tags,
         "offers": tuple(map(item_offer, card.offers)),
         "warnings": tuple(map(card_warning, card.warnings + more_warnings)),
@@ -207,12 +211,6 @@ def card_fields(card: Shown, more_warnings: tuple[Reason, ...] = ()) -> dict[str
     """The members of an item that come from the card alone, as JSON values; also the preview of an unpublished card."""
     members: dict[str, Any] = as_json({_NAMES[name]: value for name, value in _of_card(card, more_warnings).items()})
     return members
-
-
-def _skill(skill: Skill) -> ItemSkill:
-    return ItemSkill(
-        id=skill.id, name=skill.name, description=skill.description, tags=skill.tags, examples=skill.examples
-    )
 
 
 def item_offer(offer: Offer) -> ItemOffer:

@@ -102,7 +102,9 @@ class Listing(Registration):
     @property
     def verified(self) -> bool:
         """Whether its card has the hash on chain, or its domain confirms it."""
-        return self.integrity in (Integrity.HASH_VERIFIED, Integrity.DRIFTED) or self._has_badge
+        if self.integrity in (Integrity.HASH_VERIFIED, Integrity.DRIFTED):
+            return True
+        return self.badge is not None and self.badge.holds(self.host, self.state.card)
 
     @property
     def is_confirmed_by_domain(self) -> bool:
@@ -146,10 +148,6 @@ class Listing(Registration):
         for source, value in self.facts.values():
             members |= source.members(self, value)
         return members
-
-    @property
-    def _has_badge(self) -> bool:
-        return self.badge is not None and self.badge.holds(self.host, self.state.card)
 
 
 def listings_of(registration: Registration, card: Card) -> tuple[Listing, ...]:

@@ -30,7 +30,11 @@ class ListedPointers:
         with self._lock:
             page = self._store.outbox.page(self._seq, BATCH, self._epoch)
             if not page.continues:
-                self._count_all()
+                outbox = self._store.outbox.position()
+                self._statuses = {}
+                for ids in self._all():
+                    self._look(ids)
+                self._epoch, self._seq = outbox.epoch, outbox.newest_seq
                 page = self._store.outbox.page(self._seq, BATCH)
             while page.changes:
                 self._look({change.id for change, _ in page.changes if not is_outpoint(change.id)})
@@ -38,13 +42,6 @@ class ListedPointers:
                 self._seq = last.seq
                 page = self._store.outbox.page(self._seq, BATCH)
             return Counter(self._statuses.values())
-
-    def _count_all(self) -> None:
-        outbox = self._store.outbox.position()
-        self._statuses = {}
-        for ids in self._all():
-            self._look(ids)
-        self._epoch, self._seq = outbox.epoch, outbox.newest_seq
 
     def _all(self) -> Iterator[list[str]]:
         last: str | None = None

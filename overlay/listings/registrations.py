@@ -7,15 +7,18 @@ from itertools import accumulate, groupby, pairwise
 from typing import Any, NamedTuple
 
 from indexer import store
-from indexer.model import Event, EventKind, Status
+from indexer.model import Event, EventKind, RegistrationState, Status
 from indexer.resolution.pointer_service import PointerListing
 from indexer.store.rows import event_position
-from overlay.listings.card_texts import card_offers
-from overlay.listings.records import PreviousCard, Registration
-from overlay.listings.unconfirmed import WINS, pending_revision, unconfirmed_registration
+from overlay.listings.card_texts import card_offers, read_card
+from overlay.listings.records import PendingRevision, PreviousCard, Registration
 from parsers.bitcoin.tx import Outpoint
-from parsers.cards import Kind
+from parsers.cards import Kind, ToolConfig
 from parsers.cards.strict_json import MAX_BYTES
+from parsers.reasons import UNPROVED
+
+WINS = (EventKind.INSCRIBED, EventKind.REINSCRIBED)
+"""Kinds of events that replace the card of a registration."""
 
 MAX_PREVIOUS = 64
 """Earlier cards with which the current one is compared, at most: those after which an offer or the owner changed."""
@@ -76,13 +79,6 @@ def fitting(cards: Iterable[bytes], sizes: Mapping[bytes, int]) -> set[bytes]:
     return {card for card, total in zip(cards, totals, strict=True) if total <= CARD_BYTES}
 
 
-def shown_revisions(history: Sequence[store.Revision]) -> list[store.Revision]:
-    """The revisions with a winning card, oldest first; of many, the first and the newest ones: no number of updates
-    drops the first card."""
-    winners = [past for past in history if past.event.kind in WINS and past.event.card]
-    return winners if len(winners) <= MAX_REVISIONS else [winners[0], *winners[-MAX_REVISIONS:]]
-
-
 def previous_cards(
     history: Sequence[store.Revision],
     bodies: Mapping[bytes, bytes],
@@ -90,9 +86,12 @@ def previous_cards(
 ) -> tuple[PreviousCard, ...]:
     """The earlier cards, oldest first. Of many, neighbours of one owner with the same offers count as one card:
     harmless updates do not displace cards with other offers."""
+    winners = [past for past in history if past.event.kind in WINS and past.event.card]
+    if len(winners) > MAX_REVISIONS:  # no number of updates drops the first card
+        winners = [winners[0], *winners[-MAX_REVISIONS:]]
     previous = [
         (PreviousCard(body=body, owner=before.event.state.owner, replaced_at=after.height), before.event.state.kind)
-        for before, after in pairwise(shown_revisions(history))
+        for before, after in pairwise(winners)
         if before.event.state is not None and (body := bodies.get(before.event.card or b"")) is not None
     ]
     if len(previous) <= MAX_PREVIOUS:
@@ -153,3 +152,44 @@ def registration_at(
         owner_checked=checked.get(state.outpoint) if state.outpoint else None,
         **members,
     )
+
+
+def unconfirmed_registration(events: Sequence[Event], chain: str, caip2: str, body: bytes | None) -> Registration:
+    """The state of a registration without a confirmed event, after its events so far; `body` is its card."""
+    state = _state(events)
+    winner = next((event for event in reversed(events) if event.kind in WINS), events[0])
+    undecided = next((reason for event in events for reason in event.reasons if reason.code == UNPROVED), None)
+    if state.status is Status.UNDECIDED and events[-1].reasons:
+        undecided = events[-1].reasons[0]
+    return Registration(
+        state=state,
+        chain=chain,
+        caip2=caip2,
+        card_body=body,
+        updated_time=None,
+        created_time=None,
+        signer=winner.signer,
+        undecided=undecided,
+    )
+
+
+def pending_revision(events: Sequence[Event], bodies: Mapping[bytes, bytes]) -> PendingRevision | None:
+    """The change that these unconfirmed events would make to a confirmed registration; None without events."""
+    if not events:
+        return None
+    state = _state(events)
+    body = bodies.get(state.card)  # None: evicted meanwhile
+    card = read_card(state.id, body, state.kind) if body is not None else None
+    return PendingRevision(
+        outpoint=str(state.outpoint) if state.outpoint else None,
+        owner=state.owner,
+        is_burned=state.status is Status.BURNED,
+        cards=card.servers if isinstance(card, ToolConfig) else (card,) if card else None,
+    )
+
+
+def _state(events: Sequence[Event]) -> RegistrationState:
+    state = events[-1].state
+    if state is None:
+        raise ValueError("these events are not of a registration")
+    return state

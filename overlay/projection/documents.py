@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate, chain
@@ -19,7 +20,6 @@ from overlay.installation import NAMES
 from overlay.listings import from_pointer
 from overlay.listings.assembler import Assembler, RegistrationFacts, Revisions
 from overlay.listings.card_texts import card_offers, read_card
-from overlay.listings.identifiers import identifier_facts
 from overlay.listings.item_json import stored_item
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import Registration
@@ -30,14 +30,17 @@ from overlay.listings.registrations import (
     cards_to_read,
     fitting,
     newest_registration,
+    pending_revision,
     previous_cards,
     registration_at,
     winner_of,
 )
-from overlay.listings.unconfirmed import pending_revision
 from overlay.search.diversity import source_number
 from overlay.search.document import NOTHING, Document, Fingerprint, Since
-from overlay.search.facts import FLAGS, same_fact
+from overlay.search.facts import FLAGS, id_fact, outpoint_fact, package_fact, same_fact, transaction_fact
+from parsers.bitcoin.tx import Outpoint
+from parsers.cards import McpServer
+from parsers.cards.command_packages import installed
 from parsers.cards.offers import in_coin
 
 MOST_STRETCHES = 256
@@ -140,7 +143,8 @@ class DocumentReader:
         elsewhere: Set[str],
     ) -> list[_Stretch]:
         if history.confirmed:
-            outdated = _id(history.confirmed) in elsewhere
+            state = history.confirmed[-1].event.state
+            outdated = state is not None and state.id in elsewhere
             return list(_confirmed(history, chains, bodies, facts, times[history.chain], outdated=outdated))
         registration = newest_registration([], history.waiting, history.chain, chains, bodies, facts.checked)
         return _current(facts.with_facts(registration), unconfirmed(history.chain))
@@ -187,27 +191,22 @@ class _Stretch(NamedTuple):
 def _documents(registrations: Iterable[Sequence[_Stretch]], key: bytes) -> Iterator[Document]:
     """The documents of some registrations; `key` makes the numbers of sources. Each step is for all of them: one
     registration after the other took a third more, as each step found the processor's caches filled by the others."""
-    for stretch, listing, fingerprint in list(chain.from_iterable(map(_with_fingerprints, registrations))):
+    rows: list[tuple[_Stretch, Listing, Fingerprint | None]] = []
+    for stretches in registrations:
+        text_keys = TextKeyHistory()
+        for stretch in stretches:
+            text_keys = TextKeyHistory() if stretch.is_over else text_keys
+            text_keys.add(stretch.keyed, stretch.since)
+            rows += (
+                (stretch, listing, text_keys.fingerprint(listing) if stretch.until is None else None)
+                for listing in stretch.shown
+            )
+    for stretch, listing, fingerprint in rows:
         source = 0 if listing.is_confirmed_by_domain else source_number(key, listing.state.owner or "", listing.host)
         shown = document(
             listing, stretch.until, from_height=stretch.from_height, fingerprint=fingerprint, source=source
         )
         yield replace(shown, from_height=None) if stretch.is_unconfirmed else shown
-
-
-def _with_fingerprints(stretches: Iterable[_Stretch]) -> Iterator[tuple[_Stretch, Listing, Fingerprint | None]]:
-    """The listings that are in the index; present ones with their fingerprints."""
-    text_keys = TextKeyHistory()
-    for stretch in stretches:
-        text_keys = TextKeyHistory() if stretch.is_over else text_keys
-        text_keys.add(stretch.keyed, stretch.since)
-        for listing in stretch.shown:
-            yield stretch, listing, text_keys.fingerprint(listing) if stretch.until is None else None
-
-
-def _id(history: Sequence[store.Revision]) -> str:
-    state = history[-1].event.state
-    return state.id if state else ""
 
 
 def _confirmed(
@@ -342,3 +341,20 @@ def _other_chains(listing: Listing) -> Iterable[str]:
     if resolution is not None:
         on = {anchor.chain for anchor, met in zip(resolution.anchors, resolution.met, strict=True) if met}
         yield from sorted(on - {listing.chain})
+
+
+def identifier_facts(listing: Listing) -> Iterator[str]:
+    """The identifiers by which a listing is looked up: its ids, outpoints and transactions, and the package that its
+    command installs."""
+    yield from dict.fromkeys((id_fact(listing.id), id_fact(listing.state.id)))
+    outpoints = {listing.state.outpoint, listing.state.winner}
+    with suppress(ValueError):  # the id of a pointer, or of an entry, is not an outpoint
+        outpoints.add(Outpoint.parse(listing.state.id.partition("#")[0]))
+    resolution = listing.pointers.resolution if listing.pointers else None
+    anchors = [anchor for anchor, _ in (from_pointer.shown_anchors(resolution) if resolution else ())]
+    outpoints |= {anchor.outpoint for anchor in anchors if anchor.outpoint}
+    yield from sorted(outpoint_fact(outpoint) for outpoint in outpoints if outpoint)
+    txids = {outpoint.txid for outpoint in outpoints if outpoint} | {anchor.txid for anchor in anchors}
+    yield from sorted(map(transaction_fact, txids))
+    if isinstance(listing.card, McpServer) and (run := installed(listing.card.command, listing.card.args)):
+        yield package_fact(run.name)

@@ -140,12 +140,18 @@ class IndexProjector:
         return self.rebuild(lambda done, _: progress(done))
 
     def project_after(self, position: IndexPosition, progress: Callable[[int], None] = lambda _: None) -> int:
-        """Project the next changes after `position`; their number."""
+        """Project the next changes after `position`; without any, listings with a changed duplicate status, or
+        registrations that failed an hour ago. Returns their number."""
         # on a server the lease of a writer is not renewed in a commit
         batches = MOST_BATCHES if self._engine.name in IN_FILES else 1
         changes = self._store.outbox.page(position.seq, batches * BATCH).changes
         if not changes:
-            return self._reindex_changed(position) or self._retry_failed(position)
+            if reindexed := self._reindex_changed(position):
+                return reindexed
+            due = self._left_out.due(_WORK, RETRIED)
+            if due:
+                self._write(due, position, position)
+            return len(due)
         registrations = list(dict.fromkeys(change.id for change, _ in changes))
         last, epoch = changes[-1]
         began, after = monotonic(), IndexPosition(epoch, last.seq)
@@ -153,13 +159,6 @@ class IndexProjector:
         self._reindex_changed(after)
         log.info("index: %d changes projected in %.0f ms", len(changes), 1000 * (monotonic() - began))
         return len(changes)
-
-    def _retry_failed(self, position: IndexPosition) -> int:
-        """Write a batch of registrations that failed an hour ago; their number."""
-        due = self._left_out.due(_WORK, RETRIED)
-        if due:
-            self._write(due, position, position)
-        return len(due)
 
     def _position(self) -> IndexPosition | None:
         """The position up to which both the index and the duplicate index have read; None where they must be rebuilt,
@@ -206,7 +205,9 @@ class IndexProjector:
                 progress([id_ for id_ in registrations if id_ not in finished])
                 return
         else:
-            self._forget_failed(registrations)
+            written = [id_ for id_ in registrations if self._left_out.remove(_WORK, id_)]
+            if written and self._duplicates is not None:
+                self._duplicates.forget_failed(written)
             return
         middle = len(registrations) // 2
 
@@ -224,12 +225,6 @@ class IndexProjector:
         if self._duplicates is not None:
             self._duplicates.update([id_], [], after)
             self._duplicates.fail(id_, reason)
-
-    def _forget_failed(self, registrations: Sequence[str]) -> None:
-        """Note that registrations are written."""
-        written = [id_ for id_ in registrations if self._left_out.remove(_WORK, id_)]
-        if written and self._duplicates is not None:
-            self._duplicates.forget_failed(written)
 
     def _write_all(
         self,

@@ -79,7 +79,7 @@ class Document:
     card now, so that it ranks as `verified` but the filter does not find it. `signed`: the winning revision has a
     verified signature. `source` is its `diversity.source_number`, 0 where its domain
     confirms it. `rating` is in thousandths, None without one. `more_facts` are filter terms of other protocols,
-    and those of `listings.identifiers`. `analysed` are its texts if they are already analysed.
+    and the identifiers of a listing. `analysed` are its texts if they are already analysed.
     """
 
     id: str

@@ -52,20 +52,18 @@ class Lexicon(dict[str, int]):
             number = self.get(compound)
             if number is None:
                 words = plain_words(compound)
-                self._rows.extend(map(self._word_number, words))
+                for word in words:
+                    word_number = self._words.setdefault(word, len(self._words))
+                    if word_number == len(self._spelt):
+                        self._spelt.append(word)
+                        self._hashes.append(word_hash(word))
+                        self._last.append(0)
+                    self._rows.append(word_number)
                 self._ends.append(len(self._rows))
                 self.size += len(compound) + 16 * len(words)
                 number = len(self.compounds)
                 self.compounds.append(compound)
                 self[compound] = number  # last: other threads look it up without the lock
-        return number
-
-    def _word_number(self, word: str) -> int:
-        number = self._words.setdefault(word, len(self._words))
-        if number == len(self._spelt):
-            self._spelt.append(word)
-            self._hashes.append(word_hash(word))
-            self._last.append(0)
         return number
 
     def plain_words(self, numbers: Sequence[int]) -> tuple[list[str], Hashes]:

@@ -78,14 +78,6 @@ class TermGroup(NamedTuple):
     rarity: float
     is_stop: bool = False
 
-    @property
-    def corrected_to(self) -> str | None:
-        """The likeliest correction, where nothing but corrections of the word is in use."""
-        others = self.alternatives[1:]  # the first is the word itself
-        if not others or any(alternative.match != "corrected" for alternative in others):
-            return None
-        return max(others, key=lambda alternative: alternative.weight).written
-
 
 class QueryPlan(NamedTuple):
     """A planned query. Without groups every listing is a result, unless the query `finds_nothing` because it consists
@@ -115,8 +107,13 @@ class QueryPlan(NamedTuple):
 
     @property
     def corrected(self) -> tuple[tuple[str, str], ...]:
-        """The words that no listing contains, each with its likeliest correction."""
-        return tuple((group.word, to) for group in self.content if (to := group.corrected_to))
+        """The words of which nothing but corrections is in use, each with the likeliest."""
+        likeliest = []
+        for group in self.content:
+            others = group.alternatives[1:]  # the first is the word itself
+            if others and all(alternative.match == "corrected" for alternative in others):
+                likeliest.append((group.word, max(others, key=lambda alternative: alternative.weight).written))
+        return tuple(likeliest)
 
     @property
     def stop(self) -> tuple[TermGroup, ...]:

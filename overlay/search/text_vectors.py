@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from hashlib import blake2b
 from itertools import chain
@@ -113,13 +113,9 @@ def of_question(text: str) -> Vector:
 def pieces_of(document: Document) -> list[int]:
     """The word pieces of a listing: of its name, description and tags, and of the names and descriptions of its
     skills."""
-    return _numbers(" ".join(_texts(document)))
-
-
-def _texts(document: Document) -> Iterator[str]:
-    yield f"{document.name}. {document.description} {', '.join(document.tags)}"
-    for skill in document.skills:
-        yield f"{skill.name or skill.id}. {skill.description}"
+    texts = [f"{document.name}. {document.description} {', '.join(document.tags)}"]
+    texts += (f"{skill.name or skill.id}. {skill.description}" for skill in document.skills)
+    return _numbers(" ".join(texts))
 
 
 def _numbers(text: str) -> list[int]:

@@ -97,7 +97,8 @@ def _prepare(tokens: Iterable[Token]) -> None:
         if token.nesting == 1 and token.tag in _ROLES:
             token.attrSet("role", _ROLES[token.tag])
         if token.type == "heading_open" and content is not None:
-            _anchor(token, content)
+            # the anchor that its text has on GitHub
+            token.attrSet("id", re.sub(r"[^\w -]", "", content.content.lower()).replace(" ", "-"))
         elif token.type == "table_open":
             heads = []
             token.attrSet("class", "stack")
@@ -111,11 +112,6 @@ def _prepare(tokens: Iterable[Token]) -> None:
         for child in token.children or ():
             if child.type == "link_open":
                 child.attrSet("href", served_address(str(child.attrs["href"])))
-
-
-def _anchor(heading: Token, content: Token) -> None:
-    """Give a heading the anchor that its text has on GitHub."""
-    heading.attrSet("id", re.sub(r"[^\w -]", "", content.content.lower()).replace(" ", "-"))
 
 
 def served_address(href: str) -> str:

@@ -36,7 +36,9 @@ def price_lines(
     cards = _cards(item, revisions, bodies)
     lines: list[Drawing] = []
     for price, offer in cards[-1][1].items() if cards else ():
-        steps = _steps(cards, price)
+        steps = [(time, prices[price].amount if price in prices else None) for time, prices in cards]
+        first = next(number for number, (_, amount) in enumerate(steps) if amount is not None)
+        steps = steps[first:]
         if len({amount for _, amount in steps} - {None}) > 1 and len(lines) < MAX_LINES:
             lines.append(_drawing(offer, steps, now - now % _DAY, f"price-{len(lines)}"))
     return lines
@@ -60,13 +62,6 @@ def _cards(
             prices.setdefault((offer.id, offer.currency, offer.interval_key), offer)
         cards.append((int(datetime.fromisoformat(mined_at).timestamp()), prices))
     return cards
-
-
-def _steps(cards: Sequence[tuple[int, dict[_Price, Offer]]], price: _Price) -> list[_Step]:
-    """The amounts of a price by time, from the first one on; None while a card lacks the price."""
-    steps = [(time, prices[price].amount if price in prices else None) for time, prices in cards]
-    first = next(number for number, (_, amount) in enumerate(steps) if amount is not None)
-    return steps[first:]
 
 
 def _drawing(offer: Offer, steps: Sequence[_Step], today: int, name: str) -> Drawing:

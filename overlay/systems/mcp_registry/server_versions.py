@@ -12,8 +12,8 @@ from overlay.listings.assembler import Revisions
 from overlay.listings.from_pointer import card_periods
 from overlay.listings.listing import Listing
 from overlay.listings.records import HistoryEntry
+from overlay.listings.registrations import WINS
 from overlay.listings.repository import ListingRepository
-from overlay.listings.unconfirmed import WINS
 from overlay.systems.mcp_registry.official_rules import is_version
 from overlay.systems.mcp_registry.server_names import names_of
 from parsers import cards
