@@ -14,7 +14,7 @@ from indexer.errors import NotAdmittedError
 from parsers.bitcoin.beef import UnprovenInput
 from parsers.bitcoin.script import executed, is_p2pkh
 from parsers.bitcoin.sighash import SharedHashes, p2pkh_error
-from parsers.bitcoin.tx import Transaction, serialise
+from parsers.bitcoin.tx import serialise
 
 MAX_OTHER_SCRIPTS = 64
 """Inputs of one submission that bitcoinX checks, at most."""
@@ -55,7 +55,7 @@ def _check_others(inputs: Sequence[UnprovenInput]) -> None:
     for tx, *_ in inputs:
         if tx.txid not in numbers:
             numbers[tx.txid] = len(transactions)
-            transactions.append(_raw(tx).hex())
+            transactions.append(serialise(tx.inputs, tx.outputs, tx.version, tx.locktime).hex())
     spends = [[numbers[tx.txid], vin, spent.satoshis, spent.script.hex()] for tx, vin, spent in inputs]
     failure = _answer(json.dumps({"transactions": transactions, "inputs": spends}).encode())
     if failure == "":
@@ -75,10 +75,6 @@ def _answer(question: bytes) -> str:
     except subprocess.TimeoutExpired:
         return ""
     return child.stdout.decode() if child.returncode == 0 else ""
-
-
-def _raw(tx: Transaction) -> bytes:
-    return serialise(tx.inputs, tx.outputs, tx.version, tx.locktime)
 
 
 def _input_name(unproven: UnprovenInput) -> str:

@@ -78,7 +78,8 @@ def write_backup(engine: Engine, file: IO[bytes], head: BackupHead, progress: Pr
             put({"table": table.name, "columns": table.columns.keys()})
             is_binary = [isinstance(column.type, LargeBinary) for column in table.columns]
             for row in _stream(connection, table):
-                put([_encoded(value) if binary else value for value, binary in zip(row, is_binary, strict=True)])
+                values = zip(row, is_binary, strict=True)
+                put([b64encode(value).decode() if binary and value is not None else value for value, binary in values])
                 done += 1
                 progress(done, total)
     end = {"rows": done, "sha256": digest.hexdigest()}
@@ -98,10 +99,6 @@ def _stream(connection: Connection, table: Table) -> Iterator[Sequence[Any]]:
     is_large = any(isinstance(column.type, LargeBinary) and not column.primary_key for column in table.columns)
     size = BODIES_AT_ONCE if is_large else ROWS_AT_ONCE
     yield from connection.execute(_rows_of(table), execution_options={"yield_per": size})
-
-
-def _encoded(value: bytes | None) -> str | None:
-    return None if value is None else b64encode(value).decode()
 
 
 def read_head(line: bytes) -> BackupHead:

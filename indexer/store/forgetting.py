@@ -85,13 +85,10 @@ def forget_chain(writer: Writer, chain: str, more: Sequence[Forget] = ()) -> For
         without_use = _forget_cards(connection, digests | fetched)
         for forget in more:
             forget(connection, chain, gone)
-        rows = [_change(chain, id_, "remove" if id_ in gone else "upsert") for id_ in sorted(ids)]
+        change = {"chain": chain, "height": None, "reason": "chain-forgotten"}
+        rows = [{**change, "id": id_, "op": "remove" if id_ in gone else "upsert"} for id_ in sorted(ids)]
         outbox.append(connection, rows)
     return Forgotten(removed, len(ids), without_use)
-
-
-def _change(chain: str, id_: str, op: str) -> dict[str, Any]:
-    return {"chain": chain, "op": op, "id": id_, "height": None, "reason": "chain-forgotten"}
 
 
 def _ids(connection: Connection, chain: str) -> set[str]:

@@ -110,7 +110,8 @@ def _replace(
 ) -> list[OutboxRow]:
     """Only what differs from the stored rows is written."""
     nowhere = BlockRef(chain, UNCONFIRMED, b"", b"", 0, b"")
-    after = [_content(event_row(nowhere, event)) for event in following]
+    rows = (event_row(nowhere, event) for event in following)
+    after = [tuple(row[name] for name in _NAMES) for row in rows]
     columns = (pending.c.place, *(pending.c[name] for name in _NAMES))
     matches = connection.execute(select(*columns).where(pending.c.chain == chain).order_by(pending.c.place)).all()
     old_places, before = [row[0] for row in matches], [tuple(row)[1:] for row in matches]
@@ -130,10 +131,6 @@ def _replace(
     _replace_cards(connection, chain, {digest for row in after if (digest := row[_CARD]) in bodies}, bodies)
     touched = {content[_ID] for content in (*removed.values(), *added.values())}
     return _changes(connection, chain, _by_registration(before, touched), _by_registration(after, touched))
-
-
-def _content(row: Row) -> Content:
-    return tuple(row[name] for name in _NAMES)
 
 
 def _replace_cards(

@@ -293,7 +293,12 @@ def _insert(
     height = connection.execute(newest).scalar() or 0
     first = (connection.execute(select(func.max(submission_shares.c.number))).scalar() or 0) + 1
     connection.execute(insert(submissions), [_row(chain, height, submission) for submission in new])
-    insert_new(connection, submission_inputs, [row for submission in new for row in _input_rows(chain, submission)])
+    inputs = [
+        {"chain": chain, "spent_txid": outpoint.txid, "spent_vout": outpoint.vout, "txid": submission.txid}
+        for submission in new
+        for outpoint in submission.spends
+    ]
+    insert_new(connection, submission_inputs, inputs)
     shares = [
         {
             "chain": chain, "txid": submission.txid, **share._asdict(), "number": number, "size": submission.size,
@@ -344,10 +349,3 @@ def _row(chain: str, height: int, submission: Submission) -> dict[str, Any]:
         "steak": submission.steak, "beef": submission.beef,
         "sent": False,
     }  # fmt: skip
-
-
-def _input_rows(chain: str, submission: Submission) -> list[dict[str, Any]]:
-    return [
-        {"chain": chain, "spent_txid": outpoint.txid, "spent_vout": outpoint.vout, "txid": submission.txid}
-        for outpoint in submission.spends
-    ]

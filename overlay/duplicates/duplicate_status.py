@@ -58,10 +58,6 @@ def earlier_reason(kind: str, id_: str, *, same_owner: bool) -> Reason:
     return Reason(code, f"{id_}, of the same owner" if same_owner else id_, pointer)
 
 
-def _warning(kind: str, id_: str, same_owner: bool) -> dict[str, str]:
-    return warning_json(earlier_reason(kind, id_, same_owner=same_owner))
-
-
 def document_with_status(document: Document, statuses: Mapping[tuple[str, str], DuplicateStatus]) -> Document:
     """A document with its duplicate status, and its item with the count of duplicates and the warnings; documents that
     are not current have none."""
@@ -71,7 +67,9 @@ def document_with_status(document: Document, statuses: Mapping[tuple[str, str], 
     item = document.item
     if status.earlier:
         members = decode(item)
-        members["warnings"] += [_warning(*earlier) for earlier in status.earlier]
+        members["warnings"] += [
+            warning_json(earlier_reason(kind, id_, same_owner=same_owner)) for kind, id_, same_owner in status.earlier
+        ]
         item = encode(members)
     if status.duplicates:
         item = b'%b,"duplicates":%d}' % (item[:-1], status.duplicates)
