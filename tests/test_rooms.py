@@ -75,7 +75,8 @@ def arrows(room: str) -> Iterator[tuple[Path, str, str]]:
 
 
 ORDER = {
-    "parsers": "reasons errors local_hosts byte_reader numba_compiler jit bitcoin cards pointers inscriptions claims",
+    "parsers": "reasons errors json_records local_hosts byte_reader numba_compiler jit bitcoin cards pointers"
+    " inscriptions claims",
     "indexer": "retries durable_files opened_path spill errors model masking client_networks http_body sqlite_integrity"
     " headers chains store failures state_hash resolution admission sync fetcher"
     " rates setting_values settings diagnosis snapshot sqlite_heights",
@@ -317,6 +318,7 @@ FENCES: dict[str, tuple[str, ...]] = {
         "overlay/api/search_answer.py",
         "overlay/client/",
         "overlay/listings/item_json.py",
+        "parsers/json_records.py",
     ),
     "multidict": ("overlay/",),
     "nacl": ("parsers/claims/ed25519.py",),

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from parsers.bitcoin import basm
 from parsers.bitcoin.basm import AdmittedTransaction, TopicAnchor
 from parsers.bitcoin.tx import sha256d
 from parsers.errors import ParseError
+from parsers.json_records import JsonObject, convert, internal, sized, unhex, whole
 
 TOPIC = "tm_agent_registry"
 ANCHORS_AT_ONCE, TXIDS_AT_ONCE = 1_024, 1_000
 """Anchors, and txids, in one request, at most."""
 
 MAX_HEIGHT = 2**31 - 2
-_DIGITS = frozenset("0123456789abcdef")
+_Height = Annotated[int, whole(0, MAX_HEIGHT)]
 
 
 class AnchorTip(NamedTuple):
@@ -42,21 +43,64 @@ class AdmittedPage(NamedTuple):
     next_offset: int | None
 
 
+class _TipJson(JsonObject):
+    block_height: Annotated[int, whole(-1, MAX_HEIGHT)]
+    tac: str
+    genesis_height: _Height | None = None
+    undecided_from: _Height | None = None
+    chain: Any = None
+    complete: Any = None
+
+
+class _AnchorJson(JsonObject):
+    block_height: _Height
+    block_hash: str
+    basm_root: str
+    admitted_count: _Height
+    tac: str
+
+
+class _AnchorsJson(JsonObject):
+    anchors: Annotated[list[_AnchorJson], sized(ANCHORS_AT_ONCE)]
+
+
+class _AdmittedJson(JsonObject):
+    txid: str
+    block_index: _Height
+
+
+class _AdmittedListJson(JsonObject):
+    block_height: _Height
+    admitted: list[_AdmittedJson]
+    next_offset: _Height | None = None
+
+
+class _MerklePathJson(JsonObject):
+    merkle_path: str
+
+
+class _RawTransactionJson(JsonObject):
+    txid: str
+    raw_tx: str
+
+
+class _TransactionsJson(JsonObject):
+    transactions: list[_RawTransactionJson]
+
+
 def tip(answer: Any) -> AnchorTip:
     """The newest anchor."""
-    height = _whole(answer, "blockHeight", lowest=-1)
-    chain, more = answer.get("chain"), {}
-    for name in ("genesisHeight", "undecidedFrom"):
-        more[name] = _whole(answer, name) if answer.get(name) is not None else None
+    read = convert(answer, _TipJson)
+    chain = read.chain if isinstance(read.chain, str) else None
+    is_complete = read.complete is not False
     return AnchorTip(
-        height, _hash(answer, "tac"), more["genesisHeight"], chain if isinstance(chain, str) else None,
-        answer.get("complete") is not False, more["undecidedFrom"],
-    )  # fmt: skip
+        read.block_height, internal(read.tac, "tac"), read.genesis_height, chain, is_complete, read.undecided_from
+    )
 
 
 def anchors(answer: Any, first: int, last: int) -> list[TopicAnchor]:
     """The anchors of consecutive heights from `first` on, up to `last` at most, each chained to the one before."""
-    read = [_anchor(entry) for entry in _list(answer, "anchors", ANCHORS_AT_ONCE)]
+    read = [_anchor(entry) for entry in convert(answer, _AnchorsJson).anchors]
     if [anchor.height for anchor in read] != [*range(first, first + len(read))] or len(read) > last - first + 1:
         raise ParseError(f"the anchors are not those from height {first:,} to {last:,}")
     for before, anchor in pairwise(read):
@@ -70,10 +114,10 @@ def check_chained(previous: bytes, anchor: TopicAnchor) -> None:
         raise ParseError(f"the anchor at height {anchor.height:,} is not chained to the one before it")
 
 
-def _anchor(entry: Any) -> TopicAnchor:
+def _anchor(entry: _AnchorJson) -> TopicAnchor:
     anchor = TopicAnchor(
-        _whole(entry, "blockHeight"), _hash(entry, "blockHash"), _hash(entry, "basmRoot"),
-        _whole(entry, "admittedCount"), _hash(entry, "tac"),
+        entry.block_height, internal(entry.block_hash, "blockHash"), internal(entry.basm_root, "basmRoot"),
+        entry.admitted_count, internal(entry.tac, "tac"),
     )  # fmt: skip
     if (anchor.root == basm.NO_HASH) != (anchor.admitted == 0):
         raise ParseError(f"the anchor at height {anchor.height:,} counts {anchor.admitted:,} and has another root")
@@ -82,14 +126,13 @@ def _anchor(entry: Any) -> TopicAnchor:
 
 def admitted(answer: Any, anchor: TopicAnchor) -> AdmittedPage:
     """A page of the transactions that the block of an anchor admits."""
-    if _whole(answer, "blockHeight") != anchor.height:
+    page = convert(answer, _AdmittedListJson)
+    if page.block_height != anchor.height:
         raise ParseError(f"the admitted list is not that of height {anchor.height:,}")
-    listed = tuple(
-        AdmittedTransaction(_hash(entry, "txid"), _whole(entry, "blockIndex"))
-        for entry in _list(answer, "admitted", anchor.admitted)
-    )
-    offset = _whole(answer, "nextOffset") if answer.get("nextOffset") is not None else None
-    return AdmittedPage(listed, offset)
+    if len(page.admitted) > anchor.admitted:
+        raise ParseError(f"the admitted list of height {anchor.height:,} is longer than its anchor counts")
+    listed = tuple(AdmittedTransaction(internal(entry.txid, "txid"), entry.block_index) for entry in page.admitted)
+    return AdmittedPage(listed, page.next_offset)
 
 
 class AdmittedListReader:
@@ -125,51 +168,18 @@ def check_admitted(anchor: TopicAnchor, listed: Sequence[AdmittedTransaction]) -
 
 def merkle_path(answer: Any) -> bytes:
     """The bytes of a merkle path (BRC-74)."""
-    return _bytes(answer, "merklePath")
+    return unhex(convert(answer, _MerklePathJson).merkle_path, "merklePath")
 
 
 def transactions(answer: Any, txids: Iterable[bytes]) -> dict[bytes, bytes]:
     """The delivered raw transactions by txid, to which their bytes hash."""
-    requested, raws = set(txids), {}
-    for entry in _list(answer, "transactions", len(requested)):
-        txid, raw = _hash(entry, "txid"), _bytes(entry, "rawTx")
+    requested, raws = set(txids), dict[bytes, bytes]()
+    delivered = convert(answer, _TransactionsJson).transactions
+    if len(delivered) > len(requested):
+        raise ParseError(f"{len(delivered):,} transactions are delivered, and {len(requested):,} were requested")
+    for entry in delivered:
+        txid, raw = internal(entry.txid, "txid"), unhex(entry.raw_tx, "rawTx")
         if txid not in requested or sha256d(raw) != txid:
-            raise ParseError(f"{txid[::-1].hex()} is delivered with bytes of another transaction, or unasked")
+            raise ParseError(f"{entry.txid} is delivered with bytes of another transaction, or unasked")
         raws[txid] = raw
     return raws
-
-
-def _whole(answer: Any, name: str, lowest: int = 0) -> int:
-    value = answer.get(name) if isinstance(answer, dict) else None
-    if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= MAX_HEIGHT:
-        raise _unreadable(name)
-    return value
-
-
-def _text(answer: Any, name: str) -> str:
-    value = answer.get(name) if isinstance(answer, dict) else None
-    if not isinstance(value, str) or len(value) % 2 or not _DIGITS.issuperset(value):
-        raise _unreadable(name)
-    return value
-
-
-def _hash(answer: Any, name: str) -> bytes:
-    digest = bytes.fromhex(_text(answer, name))[::-1]
-    if len(digest) != 32:
-        raise _unreadable(name)
-    return digest
-
-
-def _bytes(answer: Any, name: str) -> bytes:
-    return bytes.fromhex(_text(answer, name))
-
-
-def _list(answer: Any, name: str, limit: int) -> list[Any]:
-    value = answer.get(name) if isinstance(answer, dict) else None
-    if not isinstance(value, list) or len(value) > limit:
-        raise _unreadable(name)
-    return value
-
-
-def _unreadable(name: str) -> ParseError:
-    return ParseError(f"the answer's {name} is missing or cannot be read")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from indexer.chains.http_client import RESPONSE_BYTES, SMALL_BYTES, HttpClient, parse_json
 from indexer.errors import SourceUnavailableError
@@ -14,11 +14,11 @@ from parsers.bitcoin.basm import AdmittedTransaction, TopicAnchor
 from parsers.bitcoin.basm_answers import ANCHORS_AT_ONCE, TXIDS_AT_ONCE, AnchorTip
 from parsers.bitcoin.bump import MerklePath
 from parsers.errors import ParseError
+from parsers.json_records import JsonObject, convert, matching
 
 PAGE_BYTES = 8 << 20
 """The limit of a page of headers, anchors or admitted transactions."""
 
-HEADER_DIGITS = 160
 WHOLE_SECONDS = 120.0
 
 _T = TypeVar("_T")
@@ -108,14 +108,9 @@ class OverlaySourceClient(HttpClient):
             raise SourceUnavailableError(f"{self.name}: {self.label}{path}: {error}") from None
 
 
+class _HeadersJson(JsonObject):
+    headers: list[Annotated[str, matching(r"^[0-9a-f]{160}\Z")]]
+
+
 def _headers(answer: Any) -> list[bytes]:
-    listed = answer.get("headers") if isinstance(answer, dict) else None
-    if not isinstance(listed, list):
-        raise ParseError("the answer's headers are missing")
-    try:
-        raws = [bytes.fromhex(text) for text in listed if isinstance(text, str) and len(text) == HEADER_DIGITS]
-    except ValueError:
-        raws = []
-    if len(raws) != len(listed):
-        raise ParseError("the answer's headers cannot be read")
-    return raws
+    return list(map(bytes.fromhex, convert(answer, _HeadersJson).headers))
