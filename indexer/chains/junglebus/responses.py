@@ -1,21 +1,22 @@
-"""A server's responses as records. Pure. Every member is type-checked: one of the wrong shape raises ParseError."""
+"""A server's responses as records. Pure: a member of another type than it may have raises ParseError."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from parsers.bitcoin.tx import sha256d
 from parsers.errors import ParseError
+from parsers.json_records import JsonObject, convert, internal, matching, whole
 
-U32, U64 = (1 << 32) - 1, (1 << 64) - 1
+U32 = (1 << 32) - 1
 
 WAITING, ERROR, PAGE_DONE, BLOCK_DONE, REORG, FATAL = 100, 101, 199, 200, 300, 999
 """Control codes of a stream."""
 
 _CODES = ("statusCode", "status_code", "code")
+_Height = Annotated[int, whole(0, (1 << 31) - 1)]
+_Number = Annotated[int, whole(0, U32)]
 
 
 class JsonHeader(NamedTuple):
@@ -55,23 +56,46 @@ class Control(NamedTuple):
     message: str
 
 
+class _HeaderJson(JsonObject):
+    height: _Height
+    hash: str
+    # some servers write a version as a signed number
+    version: Annotated[int, whole(-(1 << 31), U32)]
+    merkleroot: str
+    time: _Number
+    bits: _Number | Annotated[str, matching(r"^[0-9a-fA-F]{8}\Z")]
+    nonce: _Number
+
+
+class _ControlJson(JsonObject):
+    code: _Number
+    block: _Number | None
+    message: Any
+    status: Any
+
+
+class _TransactionJson(JsonObject, rename=None):
+    id: str
+    block_height: _Height
+    block_index: Annotated[int, whole(0, (1 << 63) - 1)]
+    block_hash: str | None = None
+    transaction: bytes | None = None
+
+
 def header(value: Any) -> JsonHeader:
     """One header. Raises ParseError."""
-    bits = _member(value, "bits")
+    row = convert(value, _HeaderJson, "a header")
+    bits = int(row.bits, 16) if isinstance(row.bits, str) else row.bits
     return JsonHeader(
-        _number(value, "height", (1 << 31) - 1), _hash(value, "hash"), _version(value), _hash(value, "merkleroot"),
-        _number(value, "time"), _hex_number(bits) if isinstance(bits, str) else _number(value, "bits"),
-        _number(value, "nonce"),
+        row.height, internal(row.hash, "hash"), row.version & U32, internal(row.merkleroot, "merkleroot"),
+        row.time, bits, row.nonce,
     )  # fmt: skip
 
 
 def headers(value: Any, first: int, count: int) -> list[JsonHeader]:
     """At most `count` headers from height `first` on, without a gap. Raises ParseError."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise ParseError("a list of headers is not a list")
-    parsed = [header(row) for row in value[:count]]
+    rows = convert(value, list[Any]) if value is not None else []
+    parsed = [header(row) for row in rows[:count]]
     for expected, row in enumerate(parsed, first):
         if row.height != expected:
             raise ParseError(f"a list of headers from {first:,} on has {row.height:,} instead of {expected:,}")
@@ -100,9 +124,7 @@ def page(value: Any) -> tuple[list[DeliveredTransaction], list[Control]]:
     ParseError."""
     if value is None:
         return [], []
-    rows = [value] if isinstance(value, dict) else value
-    if not isinstance(rows, list):
-        raise ParseError("a page of transactions is not a list")
+    rows = [value] if isinstance(value, dict) else convert(value, list[Any])
     matches: list[DeliveredTransaction] = []
     controls: list[Control] = []
     for row in rows:
@@ -120,66 +142,14 @@ def _control(row: Any) -> Control | None:
     name = next((name for name in _CODES if name in row), None)
     if name is None:
         return None
-    block = _number(row, "block") if row.get("block") is not None else 0
-    return Control(_number(row, name), block, str(row.get("message") or row.get("status") or "")[:200])
+    members = {member: row.get(member) for member in ("block", "message", "status")}
+    control = convert(members | {"code": row[name]}, _ControlJson, "a control message")
+    return Control(control.code, control.block or 0, str(control.message or control.status or "")[:200])
 
 
 def _match(row: Any) -> DeliveredTransaction:
-    raw = row.get("transaction") if isinstance(row, dict) else None
+    match = convert(row, _TransactionJson, "a transaction")
+    block = internal(match.block_hash, "block_hash") if match.block_hash else None
     return DeliveredTransaction(
-        _number(row, "block_height", (1 << 31) - 1),
-        _number(row, "block_index", U64),
-        _hash(row, "id"),
-        _hash(row, "block_hash") if row.get("block_hash") else None,
-        _base64(raw) if raw else None,
+        match.block_height, match.block_index, internal(match.id, "id"), block, match.transaction or None
     )
-
-
-def _member(row: Any, name: str) -> Any:
-    if not isinstance(row, dict) or name not in row:
-        raise ParseError(f"there is no {name} in it")
-    return row[name]
-
-
-def _number(row: Any, name: str, largest: int = U32) -> int:
-    value = _member(row, name)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
-        raise ParseError(f"{name} is {str(value)[:60]!a}, which is not a number up to {largest:,}")
-    return value
-
-
-def _version(row: Any) -> int:
-    """A version, which some servers write as a signed number."""
-    value = _member(row, "version")
-    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 31) <= value <= U32:
-        raise ParseError(f"version is {str(value)[:60]!a}, which is not a number of 32 bits")
-    return value & U32
-
-
-def _hex_number(text: str) -> int:
-    try:
-        raw = bytes.fromhex(text)
-    except ValueError:
-        raw = b""
-    if len(raw) != 4:
-        raise ParseError(f"bits is {text[:60]!a}, which is not a number of eight hex digits")
-    return int.from_bytes(raw, "big")
-
-
-def _hash(row: Any, name: str) -> bytes:
-    """A hash in display order, as its 32 bytes in internal byte order."""
-    value = _member(row, name)
-    try:
-        raw = bytes.fromhex(value) if isinstance(value, str) and len(value) == 64 else b""
-    except ValueError:
-        raw = b""
-    if len(raw) != 32:
-        raise ParseError(f"{name} is {str(value)[:80]!a}, which is not a hash of 64 hex digits")
-    return raw[::-1]
-
-
-def _base64(text: Any) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError, TypeError):
-        raise ParseError("transaction is not base64") from None
