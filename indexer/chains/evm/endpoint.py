@@ -13,6 +13,7 @@ from indexer.chains.http_client import SMALL_BYTES
 from indexer.chains.jsonrpc import METHOD_NOT_FOUND, JsonRpc, RpcError
 from indexer.errors import SourceRefusalError, SourceUnavailableError
 from parsers.errors import ParseError
+from parsers.json_records import convert
 
 log = logging.getLogger(__name__)
 
@@ -37,12 +38,12 @@ class EvmEndpoint:
     async def number(self) -> int:
         """The chain id (EIP-155)."""
         answer = await self.rpc.call("eth_chainId", limit=SMALL_BYTES)
-        return self._validated("eth_chainId", lambda: responses.number(answer, 1 << 64))
+        return self._validated("eth_chainId", lambda: responses.number(convert(answer, str), 1 << 64))
 
     async def check_contract(self) -> None:
         """Raise SourceError if the contract has no code, SourceUnavailableError while the node is still syncing."""
         answer = await self.rpc.call("eth_getCode", f"0x{self.address.hex()}", "latest", limit=SMALL_BYTES)
-        if self._validated("eth_getCode", lambda: responses.data(answer)):
+        if self._validated("eth_getCode", lambda: responses.data(convert(answer, str))):
             return
         if await self.rpc.call("eth_syncing", limit=SMALL_BYTES):
             raise SourceUnavailableError(f"{self.name}: the node at {self.shown} is still syncing, and has no contract")
@@ -59,7 +60,7 @@ class EvmEndpoint:
             middle = (without + with_code) // 2
             try:
                 answer = await self.rpc.call("eth_getCode", f"0x{self.address.hex()}", hex(middle), limit=SMALL_BYTES)
-                has_code = bool(responses.data(answer))
+                has_code = bool(responses.data(convert(answer, str)))
             except SourceRefusalError:
                 raise
             except (SourceUnavailableError, ParseError) as error:
