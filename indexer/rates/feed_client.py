@@ -22,7 +22,8 @@ from indexer.model import LATEST_TIME
 from indexer.rates.feed_urls import RateFeed
 from parsers.cards import money, strict_json
 from parsers.cards.rate_table import LARGEST, SMALLEST
-from parsers.errors import CardError
+from parsers.errors import ParseError
+from parsers.json_records import JsonObject, convert
 
 MAX_BYTES = strict_json.MAX_BYTES
 MAX_CURRENCIES = 2_000
@@ -30,7 +31,6 @@ MAX_TICKER = 64
 WHOLE_SECONDS = 10.0
 """Limit for a whole answer, however slowly it arrives."""
 
-_TIMES = ("timestamp", "at", "time", "date")
 _MILLISECONDS = 10**11  # seconds since 1970 reach this in the year 5138
 _ONE = Decimal(1)
 
@@ -50,6 +50,15 @@ class FeedTable(NamedTuple):
 
     rates: dict[str, Decimal]
     quoted_at: int | None
+
+
+class _RatesJson(JsonObject, rename={"quoted_at": "at"}):
+    rates: dict[str, Any]
+    base: Any = None
+    timestamp: Any = None
+    quoted_at: Any = None
+    time: Any = None
+    date: Any = None
 
 
 class FeedClient:
@@ -114,20 +123,20 @@ def read(body: bytes, base: str) -> FeedTable:
     """
     try:
         value, repeated = strict_json.loads(body)
-    except CardError as error:
-        raise RatesRefusedError("malformed", f"answers with what is not JSON: {error}") from None
+        stated = convert(value, _RatesJson)
+    except ParseError as error:
+        raise RatesRefusedError("malformed", f"answers with what is not a table: {error}") from None
     if repeated:
         raise RatesRefusedError("malformed", f"has {repeated[0].pointer[:80]!a} twice")
-    rates = value.get("rates") if isinstance(value, dict) else None
-    if not isinstance(rates, dict):
-        raise RatesRefusedError("malformed", "answers with JSON that has no object 'rates'")
-    if len(rates) > MAX_CURRENCIES:
-        raise RatesRefusedError("too-large", f"quotes {len(rates):,} currencies; at most {MAX_CURRENCIES:,} are read")
-    table = _table(rates)
-    _check_base(value, table, base)
+    if len(stated.rates) > MAX_CURRENCIES:
+        detail = f"quotes {len(stated.rates):,} currencies; at most {MAX_CURRENCIES:,} are read"
+        raise RatesRefusedError("too-large", detail)
+    table = _table(stated.rates)
+    _check_base(stated.base, table, base)
     if not table.keys() - {base}:
         raise RatesRefusedError("empty", "quotes no currency with a rate above 0")
-    return FeedTable({**table, base: _ONE}, next(filter(None, (_moment(value.get(name)) for name in _TIMES)), None))
+    times = map(_moment, (stated.timestamp, stated.quoted_at, stated.time, stated.date))
+    return FeedTable({**table, base: _ONE}, next(filter(None, times), None))
 
 
 def _table(rates: Mapping[str, Any]) -> dict[str, Decimal]:
@@ -142,9 +151,8 @@ def _table(rates: Mapping[str, Any]) -> dict[str, Decimal]:
     return {ticker: rate for ticker, rate in table.items() if ticker not in doubtful}
 
 
-def _check_base(value: Mapping[str, Any], table: Mapping[str, Decimal], base: str) -> None:
+def _check_base(named: Any, table: Mapping[str, Decimal], base: str) -> None:
     """A table for one unit of something else would be taken for prices a thousand times too high or too low."""
-    named = value.get("base")
     if isinstance(named, str) and named.strip().upper() != base:
         raise RatesRefusedError("base", f"has the base {named[:64]!a}, and {base} is configured")
     if table.get(base, _ONE) != _ONE:
