@@ -7,7 +7,7 @@ which names the member, and after a colon what its value is and what it should b
 from __future__ import annotations
 
 import re
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -16,13 +16,18 @@ from parsers.errors import ParseError
 
 T = TypeVar("T")
 
+ABSENT = msgspec.UNSET
+"""The default of a member that may be absent and may not be null, of type Absent."""
+
+Absent: TypeAlias = msgspec.UnsetType
+
 _MISSING = re.compile(r"Object missing required field `(.*)`\Z", re.DOTALL)
 _POSITION = re.compile(r" - at `\$(.*)`\Z", re.DOTALL)
 _MEMBER = re.compile(r"\.([^.\[]+)")
 _MAX_NAME, _MAX_FAULT = 60, 160
 
 
-class JsonObject(msgspec.Struct, kw_only=True, rename="camel", gc=False):
+class JsonObject(msgspec.Struct, rename="camel", gc=False):
     """An object with these members; others are ignored. A value of JSON refers to no other one in a circle."""
 
 

@@ -16,7 +16,7 @@ from overlay.verify.domains import Hosts
 from overlay.verify.header_chain import HeaderLinks, Progress
 from overlay.verify.item_members import Finding
 from overlay.verify.rating_checks import RatingCheck, ReceiptSource
-from overlay.verify.server_answer import HEADER, NotCheckedError, NotProvedError
+from overlay.verify.server_answer import NotCheckedError, NotProvedError
 from overlay.verify.steps import VerificationContext
 from overlay.verify.trusted_source import TrustedSource
 from parsers.errors import ParseError
@@ -127,10 +127,7 @@ def verify(
         )
 
     def fetch(first: int) -> list[bytes]:
-        headers = _members(source.proof(id_, first)).get("headers")
-        if not isinstance(headers, list):
-            raise NotProvedError("the answer holds no headers")
-        return [server_answer.unhex(header, "headers", HEADER) for header in headers]
+        return server_answer.headers(source.proof(id_, first))
 
     blocks = [read.block, *(hop.block for hop in read.hops if hop.block is not None)]
     if completeness is not None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Annotated, Any
 
 from indexer.headers.networks import Network, by_caip2
 from indexer.resolution.pointer_service import is_outpoint
@@ -13,6 +13,7 @@ from parsers.bitcoin.tx import Outpoint, Transaction
 from parsers.bitcoin.witness_commitment import CoinbaseProof
 from parsers.cards import Kind, split_id
 from parsers.errors import ParseError
+from parsers.json_records import ABSENT, Absent, JsonObject, convert, sized, unhex, unreadable, whole
 
 MAX_TRANSACTIONS = 2_000
 HEADER = 80
@@ -123,116 +124,131 @@ class ServerAnswer:
         return (*(self.before or ()), *(self.after or ()))
 
 
+class _WitnessJson(JsonObject):
+    coinbase: str
+    reserved: str
+    coinbase_bump: str
+    bump: str | None = None
+
+
+class _HopJson(JsonObject, kw_only=True):
+    raw_tx: str
+    txid: str
+    # an unconfirmed transaction has none of these
+    bump: str | None = None
+    block_hash: str | None = None
+    height: Annotated[int, whole(0, (1 << 32) - 1)] | None = None
+    header: str | None = None
+    witness: _WitnessJson | None = None
+
+
+class _LocatedJson(_HopJson, kw_only=True):
+    outpoint: str | None
+    beef: str
+
+
+_Hops = Annotated[list[_HopJson], sized(MAX_TRANSACTIONS)]
+
+
+class _ProofJson(_LocatedJson, kw_only=True):
+    chain: str
+    id: str
+    outpoint: str
+    before: _Hops | None = None
+    after: _Hops | None = None
+    parents: Annotated[list[str], sized(MAX_TRANSACTIONS)] | None = None
+    current: _LocatedJson | Absent = ABSENT
+
+
+class _LocationJson(JsonObject):
+    outpoint: str | None = None
+
+
+class _HeadersJson(JsonObject):
+    headers: list[str]
+
+
 def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: bytes) -> ServerAnswer:
     """The answer of a server about listing `id_`. Raises NotProvedError naming what cannot be read."""
-    network = by_caip2(_text(proof, "chain"))
+    try:
+        return _read(id_, item, proof, card)
+    except ParseError as error:
+        raise NotProvedError(str(error)) from None
+
+
+def headers(answer: Any) -> list[bytes]:
+    """The headers in an answer of a server. Raises NotProvedError."""
+    try:
+        return [unhex(header, "headers", HEADER) for header in convert(answer, _HeadersJson).headers]
+    except ParseError as error:
+        raise NotProvedError(str(error)) from None
+
+
+def _read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: bytes) -> ServerAnswer:
+    served = convert(proof, _ProofJson)
+    network = by_caip2(served.chain)
     if network is None:
-        raise NotProvedError(f"it is on {proof['chain'][:100]!a}, a chain that this program does not support")
+        raise NotProvedError(f"it is on {served.chain[:100]!a}, a chain that this program does not support")
     if item.get("type") not in tuple(Kind):
         raise NotProvedError(f"the answer calls it {str(item.get('type'))[:60]!a}, and not an agent or a tool")
     registration, _ = split_id(id_)
-    if _text(proof, "id") != registration:
-        raise NotProvedError(f"the proof is of {proof['id'][:100]!a}, and not of {registration[:100]!a}")
+    if served.id != registration:
+        raise NotProvedError(f"the proof is of {served.id[:100]!a}, and not of {registration[:100]!a}")
     origin = _outpoint(registration.partition("#")[0], "id") if is_outpoint(registration) else None
     segwit = network.rules.segwit
-    winner = _mined(proof, segwit)
+    winner = _mined(served, segwit)
     if winner.block is None:
-        _refuse("bump")
-    parents = _list(proof, "parents")
-    if parents is None and proof.get("before") is not None:
-        _refuse("parents")
+        raise unreadable("bump")
+    if served.parents is None and served.before is not None:
+        raise unreadable("parents")
     return ServerAnswer(
         id=id_, item=item, proof=proof, network=network, kind=Kind(item["type"]), card=card,
-        origin=origin, outpoint=_outpoint(_text(proof, "outpoint"), "outpoint"), location=_maybe_outpoint(item),
-        tx=winner.tx, bare=winner.bare, block=winner.block, beef=_hex(proof, "beef"),
-        before=_hops(proof, "before", segwit), after=_hops(proof, "after", segwit),
-        parents=tuple(_transaction(unhex(raw, "parents"), segwit, "parents") for raw in parents or ()),
-        current=_current(proof["current"], segwit) if "current" in proof else None,
+        origin=origin, outpoint=_outpoint(served.outpoint, "outpoint"),
+        location=_maybe_outpoint(convert(item, _LocationJson).outpoint),
+        tx=winner.tx, bare=winner.bare, block=winner.block, beef=unhex(served.beef, "beef"),
+        before=_hops(served.before, segwit), after=_hops(served.after, segwit),
+        parents=tuple(_transaction(unhex(raw, "parents"), segwit, "parents") for raw in served.parents or ()),
+        current=_current(served.current, segwit) if served.current is not ABSENT else None,
     )  # fmt: skip
 
 
-def _mined(answer: Mapping[str, Any], segwit: bool) -> MinedTransaction:
+def _mined(hop: _HopJson, segwit: bool) -> MinedTransaction:
     """A transaction and its block, which an unconfirmed one lacks."""
-    raw = _hex(answer, "rawTx")
+    raw = unhex(hop.raw_tx, "rawTx")
     parsed = _transaction(raw, segwit, "rawTx")
     bare = tx.serialise(parsed.inputs, parsed.outputs, parsed.version, parsed.locktime) if segwit else raw
-    in_block = answer.get("bump") is not None
-    if "witness" in answer and not segwit:
-        _refuse("witness")
-    return MinedTransaction(parsed, _text(answer, "txid"), bare, _block(answer, raw) if in_block else None)
+    if hop.witness is not None and not segwit:
+        raise unreadable("witness")
+    return MinedTransaction(parsed, hop.txid, bare, _block(hop, hop.bump, raw) if hop.bump is not None else None)
 
 
-def _block(answer: Mapping[str, Any], raw: bytes) -> MinedBlock:
-    height = answer.get("height")
-    if not isinstance(height, int) or isinstance(height, bool) or not 0 <= height < 1 << 32:
-        _refuse("height")
-    block_hash = _hex(answer, "blockHash", 32)[::-1]
-    return MinedBlock(
-        _hex(answer, "bump"), block_hash, height, _hex(answer, "header"), _witness(answer.get("witness"), raw)
-    )
+def _block(hop: _HopJson, path: str, raw: bytes) -> MinedBlock:
+    if hop.height is None:
+        raise unreadable("height")
+    block_hash, header = unhex(hop.block_hash or "", "blockHash", 32)[::-1], unhex(hop.header or "", "header")
+    return MinedBlock(unhex(path, "bump"), block_hash, hop.height, header, _witness(hop.witness, raw))
 
 
-def _witness(answer: object, raw: bytes) -> ServedWitness | None:
-    if answer is None:
+def _witness(witness: _WitnessJson | None, raw: bytes) -> ServedWitness | None:
+    if witness is None:
         return None
-    if not isinstance(answer, dict):
-        _refuse("witness")
-    coinbase = CoinbaseProof(_hex(answer, "coinbase"), _hex(answer, "reserved"), _hex(answer, "coinbaseBump"))
-    return ServedWitness(raw, coinbase, _hex(answer, "bump") if "bump" in answer else None)
+    coinbase = CoinbaseProof(
+        unhex(witness.coinbase, "coinbase"), unhex(witness.reserved, "reserved"),
+        unhex(witness.coinbase_bump, "coinbaseBump"),
+    )  # fmt: skip
+    return ServedWitness(raw, coinbase, unhex(witness.bump, "bump") if witness.bump is not None else None)
 
 
-def _hops(proof: Mapping[str, Any], name: str, segwit: bool) -> tuple[MinedTransaction, ...] | None:
-    listed = _list(proof, name)
-    if listed is None:
-        return None
-    if not all(isinstance(hop, dict) for hop in listed):
-        _refuse(name)
-    return tuple(_mined(hop, segwit) for hop in listed)
+def _hops(hops: Sequence[_HopJson] | None, segwit: bool) -> tuple[MinedTransaction, ...] | None:
+    return None if hops is None else tuple(_mined(hop, segwit) for hop in hops)
 
 
-def _current(answer: object, segwit: bool) -> CurrentLocation:
-    if not isinstance(answer, dict) or "outpoint" not in answer:
-        _refuse("current")
-    return CurrentLocation(_mined(answer, segwit), _hex(answer, "beef"), _maybe_outpoint(answer))
+def _current(served: _LocatedJson, segwit: bool) -> CurrentLocation:
+    return CurrentLocation(_mined(served, segwit), unhex(served.beef, "beef"), _maybe_outpoint(served.outpoint))
 
 
-def _list(proof: Mapping[str, Any], name: str) -> list[Any] | None:
-    listed = proof.get(name)
-    if listed is not None and (not isinstance(listed, list) or len(listed) > MAX_TRANSACTIONS):
-        _refuse(name)
-    return listed
-
-
-def _refuse(name: str) -> NoReturn:
-    raise NotProvedError(f"the answer's {name} is missing or cannot be read")
-
-
-def _text(answer: Mapping[str, Any], name: str) -> str:
-    value = answer.get(name)
-    if not isinstance(value, str):
-        _refuse(name)
-    return value
-
-
-def _hex(answer: Mapping[str, Any], name: str, size: int | None = None) -> bytes:
-    return unhex(_text(answer, name), name, size)
-
-
-def unhex(value: object, name: str, size: int | None = None) -> bytes:
-    """The bytes of a hex text, `size` of them if that is given. Raises NotProvedError."""
-    if not isinstance(value, str):
-        _refuse(name)
-    try:
-        raw = bytes.fromhex(value)
-    except ValueError:
-        _refuse(name)
-    if len(raw) != (len(raw) if size is None else size) or raw.hex() != value:
-        _refuse(name)
-    return raw
-
-
-def _maybe_outpoint(answer: Mapping[str, Any]) -> Outpoint | None:
-    return None if answer.get("outpoint") is None else _outpoint(_text(answer, "outpoint"), "outpoint")
+def _maybe_outpoint(text: str | None) -> Outpoint | None:
+    return None if text is None else _outpoint(text, "outpoint")
 
 
 def _outpoint(text: str, name: str) -> Outpoint:
