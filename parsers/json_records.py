@@ -20,10 +20,12 @@ ABSENT = msgspec.UNSET
 """The default of a member that may be absent and may not be null, of type Absent."""
 
 Absent: TypeAlias = msgspec.UnsetType
+EMPTY: Any = msgspec.field(default_factory=dict)
+"""The default of an object that may be absent."""
 
 _MISSING = re.compile(r"Object missing required field `(.*)`\Z", re.DOTALL)
 _POSITION = re.compile(r" - at `\$(.*)`\Z", re.DOTALL)
-_MEMBER = re.compile(r"\.([^.\[]+)")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 _MAX_NAME, _MAX_FAULT = 60, 160
 
 
@@ -41,7 +43,7 @@ def matching(pattern: str) -> Meta:
     return Meta(pattern=pattern)
 
 
-def sized(most: int, least: int = 0) -> Meta:
+def sized(most: int | None = None, least: int | None = None) -> Meta:
     """Texts, bytes and lists of `least` to `most` characters, bytes and elements."""
     return Meta(min_length=least, max_length=most)
 
@@ -57,6 +59,30 @@ def internal(text: str, name: str) -> bytes:
     return raw[::-1]
 
 
+def published(**schema: Any) -> Meta:
+    """What the schema of a member says beyond its type, to which values are not held."""
+    return Meta(extra_json_schema=schema)
+
+
+def schema_of(kind: type[JsonObject]) -> dict[str, Any]:
+    """The JSON Schema of objects with these members and no others, with the schemas of inner objects in their places:
+    JSON Schema as documents write it, without titles, descriptions and defaults."""
+    (reference,), components = msgspec.json.schema_components([kind], ref_template="{name}")
+    return _resolved(reference, components)
+
+
+def _resolved(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    members = {name: value for name, value in schema.items() if name not in ("title", "description", "default")}
+    if "$ref" in members:
+        return _resolved(components[members.pop("$ref")], components) | members
+    if "properties" in members and "additionalProperties" not in members:
+        members["properties"] = {name: _resolved(part, components) for name, part in members["properties"].items()}
+        members["additionalProperties"] = False
+    if isinstance(members.get("items"), dict):
+        members["items"] = _resolved(members["items"], components)
+    return members
+
+
 def unhex(text: str, name: str, size: int | None = None) -> bytes:
     """The bytes of lower-case hex, `size` of them if that is given. Raises ParseError; `name` is the member's."""
     try:
@@ -68,25 +94,39 @@ def unhex(text: str, name: str, size: int | None = None) -> bytes:
     return raw
 
 
-def unreadable(name: str, what: str = "the answer") -> ParseError:
+class RecordError(ParseError):
+    """A value that is not the record that it should be: the JSON Pointer of the member, and whether it is `missing`,
+    of the `wrong-type`, or `not-one-of` the texts that it may be."""
+
+    def __init__(self, message: str, code: str, pointer: str) -> None:
+        super().__init__(message)
+        self.code, self.pointer = code, pointer
+
+
+def unreadable(name: str, what: str = "the answer") -> RecordError:
     """The error for a member with another value than it may have."""
-    return ParseError(f"{what}'s {name[:_MAX_NAME]} is missing or cannot be read")
+    name = name[:_MAX_NAME]
+    return RecordError(f"{what}'s {name} is missing or cannot be read", "wrong-type", f"/{name}")
 
 
 def convert(value: Any, kind: type[T], what: str = "the answer") -> T:
-    """The record of a kind in a JSON value. Raises ParseError; `what` names the value in it."""
+    """The record of a kind in a JSON value. Raises RecordError; `what` names the value in it."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise ParseError(_fault(str(error), what)) from None
+        raise _error(str(error), what) from None
 
 
-def _fault(text: str, what: str) -> str:
+def _error(text: str, what: str) -> RecordError:
     """The one form of an error: the last name on the way to the member, which is of a struct, and what is wrong."""
     position = _POSITION.search(text)
     fault = text[: position.start()] if position else text
+    steps = [name or index for name, index in _STEP.findall(position[1])] if position else []
     missing = _MISSING.match(fault)
-    names = [missing[1]] if missing else _MEMBER.findall(position[1]) if position else []
-    reason = "" if missing else f": {fault[:1].lower()}{fault[1:_MAX_FAULT]}"
+    steps += [missing[1]] if missing else []
+    names = [step for step in steps if not step.isdigit()]
     subject = f"{what}'s {names[-1][:_MAX_NAME]}" if names else what
-    return f"{subject} is missing or cannot be read{reason}"
+    reason = "" if missing else f": {fault[:1].lower()}{fault[1:_MAX_FAULT]}"
+    code = "missing" if missing else "not-one-of" if fault.startswith("Invalid enum value") else "wrong-type"
+    pointer = "".join(f"/{step}" for step in steps)
+    return RecordError(f"{subject} is missing or cannot be read{reason}", code, pointer[:_MAX_FAULT])

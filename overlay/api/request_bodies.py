@@ -20,7 +20,6 @@ _CODES = {
     "model_type": "not-an-object",
     "value_error": "not-hex",
     "literal_error": "not-one-of",
-    "not-a-time": "not-a-time",
 }
 _Body = TypeVar("_Body", bound="Body")
 
@@ -73,11 +72,6 @@ class WantedTransaction(Body):
     """The txid of a transaction to fetch, 64 hex digits (display order)."""
 
     txid: Txid
-
-
-def not_a_time(error: ValueError) -> ValueError:
-    """The error of a validator for a text that is not a time."""
-    return PydanticCustomError("not-a-time", "{problem}", {"problem": str(error)})
 
 
 def _prices(value: Any) -> Any:

@@ -18,9 +18,10 @@ from indexer.fetcher.reasons import FetchError
 from overlay.api.answers import SERVICES
 from overlay.api.base_url import base_url
 from overlay.api.request_context import CONTEXT
-from overlay.systems.mrp.envelopes import Envelope, MrpError, keys, service_id
+from overlay.systems.mrp.envelopes import MrpError, keys, service_id
 from overlay.systems.mrp.provider_registry import MRP, MrpRegistry
 from parsers.claims.canonical_json import DocumentError
+from parsers.claims.mrp.message_schemas import Envelope
 from parsers.claims.mrp.signed_envelope import (
     AUTH,
     INVALID,
@@ -59,7 +60,7 @@ async def authenticate(request: web.Request, message: dict[str, Any], envelope: 
         if envelope.is_signed:
             request[VERIFIED] = await _signer(request, message)
         else:
-            check_scope(envelope.msg_type, envelope.auth.scopes if envelope.auth else None)
+            check_scope(envelope.msg_type, envelope.scopes)
             _take_unsigned(request, envelope)
     except DocumentError as error:
         details = {"required_scopes": [scope_of(envelope.msg_type)]} if error.code == SCOPE_DENIED else {}

@@ -6,20 +6,20 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4, uuid5
 
 from aiohttp import web
-from pydantic import Field, field_validator
 
 from overlay.api.answers import json_answer
 from overlay.api.identity_key import IdentityKey
-from overlay.api.problems import ProblemError
-from overlay.api.request_bodies import OpenBody, checked, not_a_time
+from overlay.api.problems import ProblemError, bad_request
 from overlay.api.values import shown
+from parsers.claims.mrp.message_schemas import Envelope, MrpObject
 from parsers.claims.mrp.signed_envelope import AUTH, WINDOW_MS, key_document, key_id, sign_envelope
 from parsers.claims.verdict import SKEW_MS
+from parsers.json_records import ABSENT, RecordError, convert
 
 MAJOR, MINOR = 0, 1
 VERSION = f"{MAJOR}.{MINOR}"
@@ -34,7 +34,7 @@ _REPLIES = UUID("1c7f1e5e-2b0e-5d1c-9f53-3d6b3c1f7a20")
 _UNKNOWN_ID = "00000000-0000-0000-0000-000000000000"
 """The reference of an error to a request without an id."""
 
-_Texts = list[str]
+_Request = TypeVar("_Request", bound=MrpObject)
 _WINDOW, _SKEW = timedelta(milliseconds=WINDOW_MS), timedelta(milliseconds=SKEW_MS)
 
 
@@ -46,95 +46,44 @@ class MrpError(ProblemError):
         self.code, self.details = code, details
 
 
-class Party(OpenBody):
-    """The sender or receiver."""
-
-    id: str = Field(min_length=3, max_length=1_000)
-
-
-class Auth(OpenBody):
-    """The authorization of a message: its scopes count for every type, its signature where the type is `signed`."""
-
-    type: Literal["bearer", "mTLS", "signed"] | None = None
-    scopes: _Texts | None = None
-
-
-class Envelope(OpenBody):
-    """A request."""
-
-    mrp_version: str
-    msg_id: str = Field(min_length=8, max_length=200)
-    msg_type: Literal[
-        "HELLO", "DISCOVER", "OFFER", "NEGOTIATE", "EXECUTE", "EVIDENCE", "JOB_ACCEPTED", "JOB_STATUS", "STREAM_CHUNK",
-        "ERROR",
-    ]  # fmt: skip
-    timestamp: str
-    sender: Party
-    receiver: Party | None = None
-    trace: dict[str, Any] = Field(default={})
-    auth: Auth | None = None
-    expires_at: str | None = None
-    idempotency_key: str | None = Field(default=None, max_length=200)
-    payload: dict[str, Any]
-
-    @field_validator("timestamp", "expires_at")
-    @classmethod
-    def _is_utc(cls, text: str | None) -> str | None:
-        try:
-            if text is not None:
-                moment(text)
-        except ValueError as error:
-            raise not_a_time(error) from None
-        return text
-
-    @property
-    def is_signed(self) -> bool:
-        """Whether the message is marked as signed; the signature is not verified."""
-        return self.auth is not None and self.auth.type == "signed"
-
-
-class Hello(OpenBody):
-    """The payload of HELLO."""
-
-    schemas: _Texts = Field(default=[])
-
-
-class Discover(OpenBody):
-    """The payload of DISCOVER."""
-
-    intent: str = Field(min_length=1)
-    constraints: dict[str, Any] = Field(default={})
-    proofs_required: _Texts = Field(default=[])
-
-
-class Negotiate(OpenBody):
-    """The payload of NEGOTIATE."""
-
-    route_id: str
-    constraints: dict[str, Any] = Field(default={})
-    payment_intent: dict[str, Any] | None = None
-
-
-class Execute(OpenBody):
-    """The payload of EXECUTE."""
-
-    route_id: str
-
-
-class EvidencePayload(OpenBody):
-    """The payload of EVIDENCE."""
-
-    route_id: str = Field(max_length=2_000)
-    outputs: list[dict[str, Any]] = Field(default=[])
-    provenance: dict[str, Any] = Field(default={})
-
-
 def moment(text: str) -> datetime:
     """A time by RFC 3339 in UTC. Raises ValueError."""
     time = datetime.fromisoformat(text)
     if time.utcoffset() != UTC.utcoffset(None) or "T" not in text.upper():
         raise ValueError(f"{shown(text)} is not a time by RFC 3339 in UTC, such as 2026-01-31T12:00:00Z")
     return time
+
+
+def checked(kind: type[_Request], value: Any) -> _Request:
+    """The message or payload in a JSON value; members that are null are absent. Raises BadRequestError."""
+    try:
+        return convert(_without_nulls(value), kind, "the message")
+    except RecordError as error:
+        raise bad_request(error.code, str(error), pointer=error.pointer) from None
+
+
+def _without_nulls(value: Any) -> Any:
+    """A message without the members that are null, nor those of its `auth`."""
+    if not isinstance(value, dict):
+        return value
+    members = {name: member for name, member in value.items() if member is not None}
+    return members | ({"auth": _without_nulls(members["auth"])} if "auth" in members else {})
+
+
+def _check_texts(envelope: Envelope) -> None:
+    """Check the times of an envelope, and the lengths of texts that are stored. Raises BadRequestError."""
+    parties = [("sender/id", envelope.sender.id, 1_000)]
+    parties += [("receiver/id", envelope.receiver.id, 1_000)] if envelope.receiver is not ABSENT else []
+    key = "" if envelope.idempotency_key is ABSENT else envelope.idempotency_key
+    for name, text, most in (*parties, ("msg_id", envelope.msg_id, 200), ("idempotency_key", key, 200)):
+        if len(text) > most:
+            raise bad_request("wrong-type", f"{name} has more than {most:,} characters", pointer=f"/{name}")
+    for name, time in (("timestamp", envelope.timestamp), ("expires_at", envelope.expires_at)):
+        try:
+            if time is not ABSENT:
+                moment(time)
+        except ValueError as error:
+            raise bad_request("not-a-time", str(error), pointer=f"/{name}") from None
 
 
 def read(value: Any, now: datetime) -> Envelope:
@@ -147,8 +96,9 @@ def read(value: Any, now: datetime) -> Envelope:
         if not match:
             raise MrpError("MRP_INVALID_REQUEST", f"mrp_version {shown(version)} is not of the form 0.1")
     envelope = checked(Envelope, value)
+    _check_texts(envelope)
     code = AUTH if envelope.is_signed else "MRP_INVALID_REQUEST"
-    if envelope.expires_at is not None and moment(envelope.expires_at) <= now:
+    if envelope.expires_at is not ABSENT and moment(envelope.expires_at) <= now:
         raise MrpError(code, f"the message has expired: expires_at is {envelope.expires_at}")
     if not now - _WINDOW <= moment(envelope.timestamp) <= now + _SKEW:
         detail = f"timestamp is {envelope.timestamp}: messages are taken within a day, by a clock that is right"

@@ -17,28 +17,20 @@ from overlay.api.executors import PUBLISHING, run_in
 from overlay.api.problems import ProblemError
 from overlay.api.protocol_requests import find, get
 from overlay.api.quote_api import quoted
-from overlay.api.request_bodies import checked
 from overlay.api.request_id import REQUEST_ID
 from overlay.api.shared_services import RECEIPTS
 from overlay.api.values import shown
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.systems.mrp import route_offers
 from overlay.systems.mrp.authentication import VERIFIED, key_of
-from overlay.systems.mrp.envelopes import (
-    VERSION,
-    Discover,
-    Envelope,
-    EvidencePayload,
-    Execute,
-    Hello,
-    MrpError,
-    Negotiate,
-)
+from overlay.systems.mrp.envelopes import VERSION, MrpError, checked
 from overlay.systems.mrp.provider_registry import MRP
 from overlay.systems.mrp.route_offers import RouteId, parse_capability, parse_route
 from parsers.claims.canonical_json import DocumentError, base64url_text
 from parsers.claims.mrp.artifact_hashes import check_outputs
+from parsers.claims.mrp.message_schemas import Discover, Envelope, EvidencePayload, Execute, Hello, Negotiate
 from parsers.claims.mrp.signed_envelope import AUTH, SCOPE_DENIED, key_id
+from parsers.json_records import ABSENT
 from parsers.local_hosts import shared_url
 
 _NEVER_STATED = ("policy", "data_residency", "max_latency_ms")
@@ -80,6 +72,7 @@ def _plain(number: float) -> str:
 
 
 _OFFERS = 20
+_LONGEST_ROUTE = 2_000
 _LEAST_SHARE = 0.5
 """The share of the rarity of an intent's words that a listing must hold to be offered."""
 _SERVICES = ("service:", "registry:")
@@ -132,7 +125,7 @@ async def discover(request: web.Request, envelope: Envelope) -> tuple[str, dict[
 async def _listings(
     request: web.Request, envelope: Envelope, intent: str, capability: str | None, max_cost: str | None, currency: str
 ) -> tuple[list[dict[str, Any]], int]:
-    receiver = envelope.receiver.id if envelope.receiver else ""
+    receiver = envelope.receiver.id if envelope.receiver is not ABSENT else ""
     if receiver and not receiver.startswith(_SERVICES) and max_cost is None:
         try:
             item = await get(request, receiver)
@@ -179,7 +172,7 @@ async def negotiate(request: web.Request, envelope: Envelope) -> tuple[str, dict
     payload["constraints"] = {k: v for k, v in question.constraints.items() if k in ("max_cost", "currency")}
     if not item["offers"]:
         return "NEGOTIATE", payload
-    intent = question.payment_intent or {}
+    intent = question.payment_intent
     quote = await _quote(request, item, intent, limits)
     for name, bound in (("payment_intent.amount", intent.get("amount")), ("max_cost", limits.max_cost)):
         if bound is not None and "amount" in quote and _decimal(name, bound) < Decimal(quote["amount"]):
@@ -259,6 +252,8 @@ async def evidence(request: web.Request, envelope: Envelope) -> tuple[str, dict[
     if verified is None:
         raise MrpError(AUTH, "EVIDENCE is signed by the agent that worked: auth.type is signed")
     payload = checked(EvidencePayload, envelope.payload)
+    if len(payload.route_id) > _LONGEST_ROUTE:
+        raise MrpError("MRP_INVALID_REQUEST", f"route_id has more than {_LONGEST_ROUTE:,} characters")
     keys, document = {verified.key_id: verified.key}, {"envelope": verified.message}
     if isinstance(order := payload.provenance.get("request"), dict):
         signer = await key_of(request, order)

@@ -27,7 +27,6 @@ from overlay.systems.mrp.envelopes import (
     BATCH_MEDIA_TYPE,
     MEDIA_TYPE,
     VERSION,
-    Envelope,
     MrpError,
     error_payload,
     json_error,
@@ -40,6 +39,7 @@ from overlay.systems.mrp.envelopes import (
 from overlay.systems.mrp.provider_registry import bring
 from overlay.text.compact_json import encode
 from parsers.cards import strict_json
+from parsers.claims.mrp.message_schemas import Envelope, envelope_schema
 from parsers.errors import ParseError
 
 MAX_BODY = 256 << 10
@@ -202,17 +202,7 @@ SCHEMAS: dict[str, Any] = {
             },
         ],
     },
-    "MrpEnvelope": {
-        **_OBJECT,
-        "description": "An envelope of MRP 0.1.",
-        "required": ["mrp_version", "msg_id", "msg_type", "timestamp", "sender", "payload"],
-        "properties": {
-            **dict.fromkeys(
-                ("mrp_version", "msg_id", "msg_type", "timestamp", "in_reply_to", "idempotency_key"), _TEXT
-            ),
-            **dict.fromkeys(("sender", "receiver", "trace", "payload"), _OBJECT),
-        },
-    },
+    "MrpEnvelope": {**envelope_schema("", is_strict=False), "description": "An envelope of MRP 0.1."},
     "MrpRegistryPage": {
         **_OBJECT,
         "required": ["mrp_version", "results"],
