@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 from urllib.parse import urljoin
 
 from parsers.claims.canonical_json import DocumentError, read
+from parsers.json_records import JsonObject, RecordError, convert, sized
 from parsers.local_hosts import is_local_url
 from parsers.pointers.locator import is_web_url
 
@@ -16,6 +17,9 @@ MAX_BYTES = 65_536
 MAX_TEXT, MAX_LONG, MAX_LIST = 256, 2_048, 64
 
 _CODE = "bad-manifest"
+_Text = Annotated[str, sized(MAX_TEXT)]
+_Long = Annotated[str, sized(MAX_LONG)]
+_Texts = Annotated[tuple[_Text, ...], sized(MAX_LIST)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,51 +38,63 @@ class ProviderManifest:
     endpoints: Mapping[str, str]
 
 
+class _MetadataJson(JsonObject, rename=None):
+    name: _Text | None = None
+    description: _Long | None = None
+
+
+class _ConstraintsJson(JsonObject, rename=None):
+    policy: _Texts | None = None
+
+
+class _EndpointsJson(JsonObject, rename=None):
+    discover: _Long | None = None
+    negotiate: _Long | None = None
+    execute: _Long | None = None
+
+
+class _ManifestJson(JsonObject, rename=None):
+    capability: Annotated[str, sized(MAX_TEXT, 1)]
+    endpoints: _EndpointsJson
+    capability_id: _Text | None = None
+    version: _Text | None = None
+    description: _Long | None = None
+    tags: _Texts | None = None
+    proofs_required: _Texts | None = None
+    constraints: _ConstraintsJson | None = None
+    metadata: _MetadataJson | None = None
+
+
 def read_manifest(body: bytes, url: str) -> ProviderManifest:
     """The manifest in a JSON text that `url` served. Raises DocumentError: bad-manifest, or the code of JSON that
     is refused."""
     content = read(body, max_bytes=MAX_BYTES)
-    if not isinstance(content, dict):
-        raise DocumentError(_CODE, "the manifest is not a JSON object")
-    constraints, metadata = (content.get(name) for name in ("constraints", "metadata"))
-    capability = _text(content, "capability")
-    if not capability:
-        raise DocumentError(_CODE, "the manifest has no capability")
-    return ProviderManifest(
-        capability=capability,
-        capability_id=_text(content, "capability_id"),
-        version=_text(content, "version"),
-        name=_text(metadata, "name") or capability,
-        description=_text(content, "description", MAX_LONG) or _text(metadata, "description", MAX_LONG),
-        tags=_texts(content, "tags"),
-        policies=_texts(constraints, "policy"),
-        proofs_required=_texts(content, "proofs_required"),
-        endpoints=_endpoints(content.get("endpoints"), url),
+    try:
+        members = convert(content, _ManifestJson, "the manifest")
+    except RecordError as error:
+        raise DocumentError(_CODE, str(error)) from None
+    metadata, constraints = members.metadata or _MetadataJson(), members.constraints or _ConstraintsJson()
+    manifest = ProviderManifest(
+        capability=members.capability,
+        capability_id=members.capability_id or "",
+        version=members.version or "",
+        name=metadata.name or members.capability,
+        description=(members.description or metadata.description or "").replace("\0", "\ufffd"),
+        tags=members.tags or (),
+        policies=constraints.policy or (),
+        proofs_required=members.proofs_required or (),
+        endpoints=_urls(members.endpoints, url),
     )
+    names = (manifest.capability, manifest.capability_id, manifest.version, manifest.name)
+    for text in (*names, *manifest.tags, *manifest.policies, *manifest.proofs_required):
+        if not text.isprintable():
+            raise DocumentError(_CODE, f"{text[:100]!a} is not a text of printable characters")
+    return manifest
 
 
-def _text(members: Any, name: str, most: int = MAX_TEXT) -> str:
-    value = members.get(name) if isinstance(members, dict) else None
-    if value is None:
-        return ""
-    if not isinstance(value, str) or len(value) > most or (most == MAX_TEXT and not value.isprintable()):
-        raise DocumentError(_CODE, f"{name} is not a text of at most {most:,} characters")
-    return value.replace("\0", "\ufffd")
-
-
-def _texts(members: Any, name: str) -> tuple[str, ...]:
-    values = members.get(name) if isinstance(members, dict) else None
-    if values is None:
-        return ()
-    if not isinstance(values, list) or len(values) > MAX_LIST:
-        raise DocumentError(_CODE, f"{name} is not a list of at most {MAX_LIST} texts")
-    return tuple(_text({name: value}, name) for value in values)
-
-
-def _endpoints(endpoints: Any, url: str) -> dict[str, str]:
+def _urls(endpoints: _EndpointsJson, url: str) -> dict[str, str]:
     """The URLs of a provider's endpoints. One of `discover` and `execute` must be there."""
-    members = endpoints if isinstance(endpoints, dict) else {}
-    written = {name: _text(members, name, MAX_LONG) for name in ("discover", "negotiate", "execute")}
+    written = {"discover": endpoints.discover, "negotiate": endpoints.negotiate, "execute": endpoints.execute}
     try:
         urls = {name: urljoin(url, text) for name, text in written.items() if text}
     except ValueError as error:
