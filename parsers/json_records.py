@@ -7,6 +7,7 @@ which names the member, and after a colon what its value is and what it should b
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -96,23 +97,27 @@ def unhex(text: str, name: str, size: int | None = None) -> bytes:
 
 class RecordError(ParseError):
     """A value that is not the record that it should be: the JSON Pointer of the member, and whether it is `missing`,
-    of the `wrong-type`, or `not-one-of` the texts that it may be."""
+    of the `wrong-type`, or `not-one-of` the texts that it may be. `detail` is msgspec's sentence."""
 
-    def __init__(self, message: str, code: str, pointer: str) -> None:
+    def __init__(self, message: str, code: str, pointer: str, detail: str) -> None:
         super().__init__(message)
-        self.code, self.pointer = code, pointer
+        self.code, self.pointer, self.detail = code, pointer, detail
 
 
 def unreadable(name: str, what: str = "the answer") -> RecordError:
     """The error for a member with another value than it may have."""
     name = name[:_MAX_NAME]
-    return RecordError(f"{what}'s {name} is missing or cannot be read", "wrong-type", f"/{name}")
+    message = f"{what}'s {name} is missing or cannot be read"
+    return RecordError(message, "wrong-type", f"/{name}", message)
 
 
-def convert(value: Any, kind: type[T], what: str = "the answer") -> T:
-    """The record of a kind in a JSON value. Raises RecordError; `what` names the value in it."""
+def convert(
+    value: Any, kind: type[T], what: str = "the answer", *, custom: Callable[[type, Any], Any] | None = None
+) -> T:
+    """The record of a kind in a JSON value. Raises RecordError; `what` names the value in it. `custom` makes values of
+    types that msgspec does not know."""
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, kind, dec_hook=custom)
     except msgspec.ValidationError as error:
         raise _error(str(error), what) from None
 
@@ -129,4 +134,4 @@ def _error(text: str, what: str) -> RecordError:
     reason = "" if missing else f": {fault[:1].lower()}{fault[1:_MAX_FAULT]}"
     code = "missing" if missing else "not-one-of" if fault.startswith("Invalid enum value") else "wrong-type"
     pointer = "".join(f"/{step}" for step in steps)
-    return RecordError(f"{subject} is missing or cannot be read{reason}", code, pointer[:_MAX_FAULT])
+    return RecordError(f"{subject} is missing or cannot be read{reason}", code, pointer[:_MAX_FAULT], text)

@@ -17,6 +17,7 @@ from msgspec import Meta
 from overlay.text import compact_json
 from overlay.text.compact_json import decode
 from parsers.cards.money import plain
+from parsers.json_records import convert
 
 
 class Amount(Decimal):
@@ -87,8 +88,8 @@ def as_json(value: Any) -> Any:
 
 
 def read(value: Any, kind: Any) -> Any:
-    """The record in a JSON value. Raises msgspec.ValidationError naming the first member that does not fit."""
-    return msgspec.convert(value, kind, dec_hook=_read)
+    """The record in a JSON value. Raises RecordError naming the first member that does not fit."""
+    return convert(value, kind, custom=_read)
 
 
 def schema_digest(model: type[msgspec.Struct]) -> str:

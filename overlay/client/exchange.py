@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-import msgspec
-
 from indexer.retries import Backoff, retry_after
 from overlay.client.calls import Call
 from overlay.client.errors import RemoteError, UrlError, problem_error
 from parsers.cards import strict_json
 from parsers.errors import ParseError
+from parsers.json_records import RecordError
 
 T = TypeVar("T")
 
@@ -98,5 +97,5 @@ def typed(url: str, call: Call[T], value: Any) -> T:
     """The answer to a call as its model. Raises RemoteError naming a member of another type."""
     try:
         return call.read(value)
-    except msgspec.ValidationError as error:
-        raise RemoteError(f"{url} answers otherwise than an overlay does: {str(error)[:500]}") from None
+    except RecordError as error:
+        raise RemoteError(f"{url} answers otherwise than an overlay does: {error.detail[:500]}") from None
