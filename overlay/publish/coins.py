@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from indexer.durable_files import locked, put
 from parsers.bitcoin.tx import Outpoint
+from parsers.json_records import JsonObject, internal, whole
 
 MAX_BYTES = 4 << 20
 MAX_COINS = 10_000
@@ -23,6 +24,12 @@ _NO_ADDRESS = -5
 
 class CoinsError(Exception):
     """Coins that cannot be used, or that do not suffice; the message names the source and the entry."""
+
+
+class _UnspentJson(JsonObject):
+    txid: str
+    vout: Annotated[int, whole(0, (1 << 32) - 1)]
+    amount: Decimal
 
 
 class Coin(NamedTuple):
@@ -141,7 +148,7 @@ async def from_node(url: str, address: str) -> list[Coin]:
     client = NodeClient(node_address.read("node", url))
     try:
         async with client.for_command():
-            unspent = await client.call("listunspent", 0, 9_999_999, [address])
+            unspent = await client.fetch(list[_UnspentJson], "listunspent", 0, 9_999_999, [address])
     except RpcError as error:
         if error.code != _NO_ADDRESS:
             raise
@@ -150,7 +157,7 @@ async def from_node(url: str, address: str) -> list[Coin]:
     finally:
         await client.close()
     return [
-        Coin(Outpoint.parse(f"{entry['txid']}_{entry['vout']}"), int(Decimal(entry["amount"]).scaleb(8)))
+        Coin(Outpoint(internal(entry.txid, "txid"), entry.vout), int(entry.amount.scaleb(8)))
         for entry in unspent[:MAX_COINS]
     ]
 

@@ -273,9 +273,7 @@ class NodeChain(Chain):
             return txids | self._since_listed()
         self._announced.clear()
         self._listed_after = self._blocks_published()
-        answer: Any = await self.client.call("getrawmempool", limit=MEMPOOL_BYTES)
-        if not isinstance(answer, list):
-            raise SourceRefusalError(f"{self.name}: getrawmempool answers no list")
+        answer = await self.client.fetch(list[Any], "getrawmempool", limit=MEMPOOL_BYTES)
         txids = frozenset(txid for text in answer if (txid := _digest(str(text))) is not None)
         now = time.monotonic()
         self._mempool_list = (now + min(LISTING_FACTOR * (now - began), LISTING_LONGEST), txids)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import aiohttp
 
@@ -28,8 +28,11 @@ from indexer.chains.silence import SLOWEST
 from indexer.errors import RefusedTransactionError, SourceRefusalError, SourceUnavailableError
 from indexer.retries import Backoff
 from parsers.errors import ParseError
+from parsers.json_records import convert
 
 __all__ = ["NodeClient", "RpcCall", "RpcError", "TooLargeError"]
+
+_T = TypeVar("_T")
 
 RpcCall = tuple[str, tuple[Any, ...]]
 """A method and its parameters."""
@@ -75,6 +78,17 @@ class NodeClient(HttpClient):
         if isinstance(result, RpcError):
             raise result
         return result
+
+    async def fetch(self, kind: type[_T], method: str, *params: Any, limit: int = RESPONSE_BYTES) -> _T:
+        """The result of one call as a record. Raises as `call` and `record` do."""
+        return self.record(kind, method, await self.call(method, *params, limit=limit))
+
+    def record(self, kind: type[_T], method: str, result: Any) -> _T:
+        """A result as a record. Raises SourceRefusalError for one of another form."""
+        try:
+            return convert(result, kind)
+        except ParseError as error:
+            raise SourceRefusalError(f"{self.name}: {self.label} answers {method} as no node does: {error}") from None
 
     async def batch(self, calls: Sequence[RpcCall], limit: int = RESPONSE_BYTES) -> list[Any]:
         """The results of several calls in one request, in order; a failed call has its RpcError as result.

@@ -9,6 +9,7 @@ from indexer.chains.node.client import NodeClient, RpcError
 from indexer.errors import OtherNetworkError, SourceError, SourceRefusalError
 from indexer.headers.networks import COINS, NETWORKS, Network
 from parsers.bitcoin import block
+from parsers.json_records import JsonObject
 
 
 class CoinParameters(NamedTuple):
@@ -30,6 +31,12 @@ COIN_PARAMETERS = {
 
 
 OUT_OF_RANGE = -8
+
+
+class _ChainInfoJson(JsonObject):
+    blocks: int
+    pruned: bool = False
+    pruneheight: int = 0
 
 
 class NodeInfo(NamedTuple):
@@ -67,14 +74,8 @@ async def network(client: NodeClient, coin: str, requested: str | None) -> Netwo
 
 async def node_info(client: NodeClient) -> NodeInfo:
     """The node's `getblockchaininfo`. Raises SourceError."""
-    answer: Any = await client.call("getblockchaininfo")
-    try:
-        below = int(answer.get("pruneheight", 0)) if answer.get("pruned") else 0
-        return NodeInfo(int(answer["blocks"]), below)
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise SourceRefusalError(
-            f"{client.name}: getblockchaininfo answers {str(answer)[:100]!a}, as no node does"
-        ) from error
+    answer = await client.fetch(_ChainInfoJson, "getblockchaininfo")
+    return NodeInfo(answer.blocks, answer.pruneheight if answer.pruned else 0)
 
 
 class SplitBlocks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from typing import Annotated
 
 from indexer.chains.node.client import NodeClient, RpcError
 from indexer.chains.node.coin_parameters import CoinParameters
@@ -14,6 +15,7 @@ from indexer.headers import proof_of_work
 from indexer.headers.header_chain import HeaderChain
 from parsers.bitcoin.tx import sha256d
 from parsers.errors import ParseError
+from parsers.json_records import whole
 
 log = logging.getLogger(__name__)
 
@@ -22,8 +24,7 @@ SAVE_EVERY = 50_000
 
 HEADER = 80
 
-MAX_HEIGHT = 1 << 31
-"""A height above that of any chain."""
+_Height = Annotated[int, whole(0, (1 << 31) - 1)]
 
 
 class NodeHeaderSync:
@@ -66,10 +67,7 @@ class NodeHeaderSync:
         self._unsaved += len(raws)
 
     async def _height(self) -> int:
-        answer = await self._client.call("getblockcount")
-        if not isinstance(answer, int) or not 0 <= answer < MAX_HEIGHT:
-            raise SourceRefusalError(f"{self.name}: getblockcount answers {str(answer)[:60]!a}, as no node does")
-        return answer
+        return await self._client.fetch(_Height, "getblockcount")
 
     async def _on_top(self, tip: bytes) -> bool:
         """Add a tip on top of a known header: the usual case."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Protocol, TypeVar
 
 from indexer import chains
@@ -13,6 +13,7 @@ from indexer.chains.node.client import NodeClient, RpcError
 from indexer.errors import SourceRefusalError, SourceUnavailableError
 from parsers.bitcoin.tx import Outpoint, Transaction, TxOutput
 from parsers.claims.payment import UtxoChain
+from parsers.json_records import JsonObject
 
 SECONDS = 10.0
 """How long a node may take to answer."""
@@ -23,6 +24,19 @@ _INDEXING = "still in the process of being indexed"
 """The error of a node of the Core family with _UNKNOWN for any mined transaction, until its `txindex` is complete."""
 
 _T = TypeVar("_T")
+
+
+class _ScriptJson(JsonObject):
+    hex: str
+
+
+class _OutputJson(JsonObject):
+    value: Decimal
+    script_pub_key: _ScriptJson
+
+
+class _ConfirmedJson(JsonObject):
+    confirmations: int = 0
 
 
 class Broadcaster(Protocol):
@@ -83,7 +97,22 @@ class PaymentNode:
     async def outputs(self, outpoints: Sequence[Outpoint]) -> list[TxOutput | None]:
         """The outputs by `gettxout`, with the mempool."""
         calls = [("gettxout", (outpoint.txid[::-1].hex(), outpoint.vout, True)) for outpoint in outpoints]
-        return [_output(answer) for answer in await self._within(self._client.batch(calls))]
+        return [self._output(answer) for answer in await self._within(self._client.batch(calls))]
+
+    def _output(self, answer: Any) -> TxOutput | None:
+        """The output in an answer of `gettxout`. Raises SourceError for one of another form."""
+        if answer is None:
+            return None
+        if isinstance(answer, RpcError):
+            raise answer
+        output = self._client.record(_OutputJson, "gettxout", answer)
+        try:
+            satoshis = int(output.value * _SATOSHIS)
+            if satoshis != output.value * _SATOSHIS:
+                raise ValueError("a fraction of a satoshi")
+            return TxOutput(satoshis, bytes.fromhex(output.script_pub_key.hex))
+        except (ValueError, OverflowError):
+            raise SourceRefusalError(f"the node answers gettxout with {str(answer)[:100]!a}, as no node does") from None
 
     async def confirmations(self, tx: Transaction) -> int | None:
         """The confirmations by the mempool or transaction index, else by the unspent outputs: a node without the index
@@ -95,7 +124,7 @@ class PaymentNode:
             if isinstance(answer, RpcError) and answer.code != _UNKNOWN:
                 raise answer
             if isinstance(answer, dict) and not _is_stale(answer):
-                return max(0, int(answer.get("confirmations", 0)))
+                return max(0, self._client.record(_ConfirmedJson, "getrawtransaction", answer).confirmations)
         if _INDEXING in str(answers[0]):
             raise SourceUnavailableError(f"{self._client.name}: {self._client.label} still makes its transaction index")
         return None
@@ -129,18 +158,3 @@ def _is_stale(answer: Mapping[str, Any]) -> bool:
     """Whether `getrawtransaction` answers with a transaction of a block that a reorganisation took back: the index of
     some nodes still has it, with a block and no confirmations."""
     return "blockhash" in answer and int(answer.get("confirmations", 0)) < 1
-
-
-def _output(answer: Any) -> TxOutput | None:
-    """The output in an answer of `gettxout`. Raises SourceError for one of another form."""
-    if answer is None:
-        return None
-    if isinstance(answer, RpcError):
-        raise answer
-    try:
-        satoshis = Decimal(answer["value"]) * _SATOSHIS
-        if satoshis != int(satoshis):
-            raise ValueError("a fraction of a satoshi")
-        return TxOutput(int(satoshis), bytes.fromhex(answer["scriptPubKey"]["hex"]))
-    except (KeyError, TypeError, ValueError, OverflowError, InvalidOperation):
-        raise SourceRefusalError(f"the node answers gettxout with {str(answer)[:100]!a}, as no node does") from None
