@@ -61,7 +61,7 @@ def internal(text: str, name: str) -> bytes:
 
 
 def published(**schema: Any) -> Meta:
-    """What the schema of a member says beyond its type, to which values are not held."""
+    """The rest of the published schema of a member, to which values are not held."""
     return Meta(extra_json_schema=schema)
 
 

@@ -164,7 +164,7 @@ class _LocationJson(JsonObject):
     outpoint: str | None = None
 
 
-class _HeadersJson(JsonObject):
+class _ProofHeadersJson(JsonObject):
     headers: list[str]
 
 
@@ -179,7 +179,7 @@ def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: byte
 def headers(answer: Any) -> list[bytes]:
     """The headers in an answer of a server. Raises NotProvedError."""
     try:
-        return [unhex(header, "headers", HEADER) for header in convert(answer, _HeadersJson).headers]
+        return [unhex(header, "headers", HEADER) for header in convert(answer, _ProofHeadersJson).headers]
     except ParseError as error:
         raise NotProvedError(str(error)) from None
 
