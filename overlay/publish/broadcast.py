@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from typing import Any
 
 from indexer.chains.http_client import CutError, HttpClient, Response
 from indexer.chains.node import address as node_address
 from indexer.chains.node.client import NodeClient
 from indexer.errors import RefusedTransactionError, SourceError
 from parsers.bitcoin.tx import sha256d
+from parsers.cards import strict_json
+from parsers.errors import ParseError
+from parsers.json_records import JsonObject, convert
 
 ARC_TOKEN = "A2B_ARC_TOKEN"  # noqa: S105 - the name of a variable
 RESPONSE_BYTES = 1 << 20
@@ -23,6 +27,14 @@ PAUSE = 2.0
 _ON_NETWORK = frozenset({"ACCEPTED_BY_NETWORK", "SEEN_ON_NETWORK", "MINED"})
 _UNDECIDED = frozenset({"QUEUED", "RECEIVED", "STORED", "ANNOUNCED_TO_NETWORK", "REQUESTED_BY_NETWORK",
                         "SENT_TO_NETWORK"})  # fmt: skip
+
+
+class _ArcJson(JsonObject):
+    txid: Any = None
+    tx_status: Any = None
+    detail: Any = None
+    extra_info: Any = None
+    title: Any = None
 
 
 async def to_node(url: str, raw: bytes) -> str:
@@ -75,11 +87,11 @@ def _status(url: str, response: Response, txid: str) -> str:
     """The status of a transaction that the network has, or may have yet. Raises RefusedTransactionError,
     SourceError."""
     try:
-        answer = json.loads(response.body)
-        status = str(answer.get("txStatus") or "")
-        detail = str(answer.get("detail") or answer.get("extraInfo") or answer.get("title") or status)[:500]
-    except (ValueError, AttributeError, RecursionError):
+        answer = convert(strict_json.answer(response.body), _ArcJson)
+    except ParseError:
         raise SourceError(f"ARC at {url} answers {response.status}, and not with a JSON object") from None
-    if response.status >= 400 or status not in _ON_NETWORK | _UNDECIDED or answer.get("txid") != txid:
+    status = str(answer.tx_status or "")
+    detail = str(answer.detail or answer.extra_info or answer.title or status)[:500]
+    if response.status >= 400 or status not in _ON_NETWORK | _UNDECIDED or answer.txid != txid:
         raise RefusedTransactionError(f"ARC refuses the transaction ({response.status}): {detail}")
     return status

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from parsers.cards import strict_json
 from parsers.claims import ed25519
-from parsers.errors import ParseError
+from parsers.json_records import JsonObject, convert
 
 ALGORITHMS = frozenset(("ES256", "ES384", "RS256", "EdDSA", "Ed25519"))
 """The algorithms of RFC 7518, 8037 and 9864 that are verified; never `none`, and no HS*, as their keys are secrets."""
@@ -28,12 +28,13 @@ _MIN_RSA_BITS, _MAX_RSA_BITS = 2048, 8192
 Key = Mapping[str, Any]
 
 
+class _KeySetJson(JsonObject):
+    keys: list[Any]
+
+
 def key_set(body: bytes) -> tuple[Key, ...]:
     """The first 64 keys of a JWK Set (RFC 7517 §5). Raises ParseError."""
-    document = strict_json.answer(body)
-    keys = document.get("keys") if isinstance(document, dict) else None
-    if not isinstance(keys, list):
-        raise ParseError("no JWK Set: there is no list of keys")
+    keys = convert(strict_json.answer(body), _KeySetJson, "the JWK Set").keys
     return tuple(key for key in keys[:MAX_KEYS] if isinstance(key, dict))
 
 

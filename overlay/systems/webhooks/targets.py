@@ -3,7 +3,6 @@ Ed25519 key by the Standard Webhooks specification (https://www.standardwebhooks
 
 from __future__ import annotations
 
-import json
 import secrets
 from base64 import b64encode
 from collections.abc import Callable
@@ -15,6 +14,9 @@ from indexer.fetcher.http_fetcher import PostAnswer, open_admit
 from indexer.fetcher.limits import PRODUCT
 from indexer.fetcher.on_demand import OnDemandFetcher
 from overlay.text.compact_json import encode
+from parsers.cards import strict_json
+from parsers.errors import ParseError
+from parsers.json_records import JsonObject, convert
 
 MAX_REPLY = 4_096
 """Bytes of the answer to a challenge."""
@@ -24,6 +26,10 @@ _HEADERS = {"User-Agent": f"{PRODUCT}/1 (webhooks)"}
 
 class ChallengeError(Exception):
     """A target did not answer the challenge; the message gives its answer."""
+
+
+class _ChallengeJson(JsonObject):
+    challenge: str
 
 
 class Targets:
@@ -68,11 +74,9 @@ def challenge_answer(text: str, key: str) -> bytes:
 def _answered(body: bytes) -> bytes:
     """The answer to a challenge: the whole body, or the member `challenge` of a JSON object."""
     try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
+        return convert(strict_json.answer(body), _ChallengeJson).challenge.encode("utf-8", "replace")
+    except ParseError:
         return body.strip()
-    text = document.get("challenge") if isinstance(document, dict) else None
-    return text.encode("utf-8", "replace") if isinstance(text, str) else body.strip()
 
 
 def signature_headers(sign: Callable[[bytes], bytes], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:

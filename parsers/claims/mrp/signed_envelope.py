@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any
 
 from parsers.claims import ed25519
 from parsers.claims.canonical_json import DocumentError, base64url_text, from_base64url, jcs, without
@@ -20,6 +20,7 @@ from parsers.claims.json_schema import own_schema_error
 from parsers.claims.mrp.message_schemas import MESSAGE_TYPES, Schema, envelope_schema
 from parsers.claims.rfc3339 import instant
 from parsers.claims.verdict import SKEW_MS, DocumentVerdict
+from parsers.json_records import JsonObject, RecordError, convert, sized
 
 INVALID, UNSUPPORTED, AUTH = "MRP_INVALID_REQUEST", "MRP_VERSION_UNSUPPORTED", "MRP_AUTH_REQUIRED"
 SCOPE_DENIED = "MRP_SCOPE_DENIED"
@@ -178,19 +179,28 @@ def _check_replay(envelope: Mapping[str, Any], rules: EnvelopeRules, *, is_signe
         raise DocumentError(code, "the nonce or the msg_id was used before")
 
 
+class _MrpKeyJson(JsonObject, rename=None):
+    key_id: str
+    public_key: str
+
+
+class _MrpKeysJson(JsonObject):
+    keys: Annotated[list[_MrpKeyJson], sized(1_000)]
+
+
 def mrp_keys(value: Any) -> dict[str, bytes]:
     """The keys of `/.well-known/mrp-keys.json`: `{"keys": [{key_id, alg, public_key}]}`, or the list alone. Raises
     DocumentError with the code bad-keys."""
-    entries = value.get("keys") if isinstance(value, dict) else value
-    if not isinstance(entries, list) or len(entries) > 1_000 or not all(isinstance(member, dict) for member in entries):
-        raise DocumentError("bad-keys", "keys is a list of at most 1,000 keys with key_id and public_key")
-    keys = {}
-    for entry in entries:
-        identity = entry.get("key_id")
-        if not isinstance(identity, str) or identity in keys:
-            raise DocumentError("bad-keys", "a key has no key_id, or that of another one")
+    try:
+        listed = convert(value if isinstance(value, dict) else {"keys": value}, _MrpKeysJson, "the document of keys")
+    except RecordError as error:
+        raise DocumentError("bad-keys", str(error)) from None
+    keys: dict[str, bytes] = {}
+    for key in listed.keys:
+        if key.key_id in keys:
+            raise DocumentError("bad-keys", f"two keys have the key_id {key.key_id[:100]!a}")
         try:
-            keys[identity] = from_base64url(entry.get("public_key")).data
+            keys[key.key_id] = from_base64url(key.public_key).data
         except DocumentError:
-            raise DocumentError("bad-keys", f"public_key of {identity[:100]!a} is not base64url") from None
+            raise DocumentError("bad-keys", f"public_key of {key.key_id[:100]!a} is not base64url") from None
     return keys

@@ -16,6 +16,7 @@ from parsers.bitcoin import beef, bump
 from parsers.bitcoin.bump import MerklePath
 from parsers.bitcoin.tx import COINBASE_TXID, Outpoint, Transaction, read_exactly
 from parsers.errors import ParseError
+from parsers.json_records import JsonObject, convert
 
 TOPIC = "tm_agent_registry"
 NODE_BYTES, LARGE_NODE_BYTES = 8 << 20, 2 * MAX_BEEF_BYTES + SMALL_BYTES
@@ -34,6 +35,21 @@ class PeerOutput(NamedTuple):
 
     outpoint: Outpoint
     score: int
+
+
+class _GaspOutputJson(JsonObject):
+    txid: str
+    output_index: int
+    score: int | float | None = None
+
+
+class _OutputListJson(JsonObject, rename={"outputs": "UTXOList"}):
+    outputs: list[Any]
+
+
+class _GaspNodeJson(JsonObject):
+    raw_tx: str
+    proof: str | None = None
 
 
 class RefusedNodeError(Exception):
@@ -55,8 +71,8 @@ class GaspPeer(HttpClient):
         try:
             status, answer = await self.retry(lambda: self._ask("requestSyncResponse", question, room))
             if status == 200:
-                return [_output(entry) for entry in answer["UTXOList"][: limit + 1]]
-        except (ParseError, KeyError, TypeError, ValueError) as error:
+                return list(map(_output, convert(answer, _OutputListJson).outputs[: limit + 1]))
+        except ValueError as error:
             raise SourceUnavailableError(f"{self.name}: {self.label} lists no outputs: {str(error)[:200]}") from None
         raise SourceUnavailableError(f"{self.name}: {self.label} answers with status {status}")
 
@@ -104,8 +120,9 @@ class GaspPeer(HttpClient):
         if status != 200:
             raise RefusedNodeError(f"status {status} for transaction {txid}")
         try:
-            return GraphNode(bytes.fromhex(answer["rawTx"]), bytes.fromhex(answer.get("proof") or "") or None)
-        except (AttributeError, KeyError, TypeError, ValueError):
+            node = convert(answer, _GaspNodeJson)
+            return GraphNode(bytes.fromhex(node.raw_tx), bytes.fromhex(node.proof or "") or None)
+        except ValueError:
             raise RefusedNodeError(f"transaction {txid} is answered without a raw transaction") from None
 
     async def _ask_node(self, question: dict[str, Any]) -> tuple[int, Any]:
@@ -132,13 +149,12 @@ def _parents(tx: Transaction) -> list[Outpoint]:
 
 
 def _output(entry: Any) -> PeerOutput:
-    """An entry of a list of outputs. Raises KeyError, TypeError, ValueError."""
-    if not isinstance(entry, dict):
-        raise TypeError(f"an output is {entry!r}"[:100])
-    score = entry.get("score") or 0
-    if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= _MAX_SCORE:
+    """An entry of a list of outputs. Raises ValueError."""
+    output = convert(entry, _GaspOutputJson)
+    score = output.score or 0
+    if not 0 <= score <= _MAX_SCORE:
         raise ValueError(f"score {score!r}"[:100])
-    return PeerOutput(Outpoint.parse(f"{entry['txid']}.{entry['outputIndex']}"), math.floor(score))
+    return PeerOutput(Outpoint.parse(f"{output.txid}.{output.output_index}"), math.floor(score))
 
 
 def _shown(outpoint: Outpoint) -> str:
