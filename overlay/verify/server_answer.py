@@ -128,7 +128,7 @@ class _WitnessJson(JsonObject):
     coinbase: str
     reserved: str
     coinbase_bump: str
-    bump: str | None = None
+    bump: str | Absent = ABSENT
 
 
 class _HopJson(JsonObject, kw_only=True):
@@ -236,7 +236,7 @@ def _witness(witness: _WitnessJson | None, raw: bytes) -> ServedWitness | None:
         unhex(witness.coinbase, "coinbase"), unhex(witness.reserved, "reserved"),
         unhex(witness.coinbase_bump, "coinbaseBump"),
     )  # fmt: skip
-    return ServedWitness(raw, coinbase, unhex(witness.bump, "bump") if witness.bump is not None else None)
+    return ServedWitness(raw, coinbase, unhex(witness.bump, "bump") if witness.bump is not ABSENT else None)
 
 
 def _hops(hops: Sequence[_HopJson] | None, segwit: bool) -> tuple[MinedTransaction, ...] | None:
