@@ -23,6 +23,7 @@ from indexer.chains.options import web_address
 from indexer.errors import SourceError, SourceRefusalError, SourceUnavailableError
 from indexer.masking import masked
 from parsers.errors import ParseError
+from parsers.json_records import ABSENT, JsonObject, convert
 
 METHOD_NOT_FOUND = -32601
 
@@ -42,6 +43,14 @@ class RpcError(SourceUnavailableError):
     def __init__(self, name: str, server: str, method: str, code: int, message: str) -> None:
         super().__init__(f"{name}: {server} refuses {method}: {message} (code {code})")
         self.code, self.message = code, message
+
+
+class RpcResponse(JsonObject):
+    """The response to one call; of another value it has no member."""
+
+    id: Any = None
+    result: Any = ABSENT
+    error: Any = None
 
 
 def error_fields(error: Any) -> tuple[int, str]:
@@ -79,16 +88,16 @@ class JsonRpc(HttpClient):
     async def _call_once(self, method: str, body: bytes, limit: int) -> Any:
         status, _, raw = await self.request("POST", self._url, limit, body, method)
         try:
-            return self._result(method, status, await parse_json(raw))
+            return self._result(method, status, convert(await parse_json(raw), RpcResponse))
         except ParseError as error:
-            return self._result(method, status, error)
+            return self._result(method, status, RpcResponse(), f" ({error})")
 
-    def _result(self, method: str, status: int, answer: Any) -> Any:
+    def _result(self, method: str, status: int, answer: RpcResponse, fault: str = "") -> Any:
         """The result in a response of any status: many endpoints send errors with other statuses than 200."""
-        if isinstance(answer, dict) and answer.get("error") is not None:
-            raise self._error(method, status, answer["error"])
-        if status == 200 and isinstance(answer, dict) and answer.get("id") == 1 and "result" in answer:
-            return answer["result"]
+        if answer.error is not None:
+            raise self._error(method, status, answer.error)
+        if status == 200 and answer.id == 1 and answer.result is not ABSENT:
+            return answer.result
         if status in (401, 403):
             raise self._no_access(status, "")
         if status == 413:
@@ -97,9 +106,7 @@ class JsonRpc(HttpClient):
             raise SlowError(f"{self.name}: {self.label} answers {method} with status {status}")
         if status == 429 or status >= 500:
             raise CutError(f"it answers {method} with status {status}")
-        message = f"{self.name}: {self.label} answers {method} with status {status} and not as JSON-RPC does"
-        if isinstance(answer, ParseError):
-            message += f" ({answer})"
+        message = f"{self.name}: {self.label} answers {method} with status {status} and not as JSON-RPC does{fault}"
         if 300 <= status < 500:
             raise SourceRefusalError(f"{message}; is that the endpoint's whole URL, with its path and key?")
         raise SourceUnavailableError(message)

@@ -22,13 +22,13 @@ from indexer.chains.http_client import (
     basic_login,
     parse_json,
 )
-from indexer.chains.jsonrpc import RpcError, error_fields
+from indexer.chains.jsonrpc import RpcError, RpcResponse, error_fields
 from indexer.chains.node.address import Address
 from indexer.chains.silence import SLOWEST
 from indexer.errors import RefusedTransactionError, SourceRefusalError, SourceUnavailableError
 from indexer.retries import Backoff
 from parsers.errors import ParseError
-from parsers.json_records import convert
+from parsers.json_records import ABSENT, convert
 
 __all__ = ["NodeClient", "RpcCall", "RpcError", "TooLargeError"]
 
@@ -115,22 +115,22 @@ class NodeClient(HttpClient):
     def _results(self, answer: Any, status: int, methods: Sequence[str], *, batch: bool) -> list[Any]:
         """The results in a JSON-RPC response, in the order of the calls."""
         if not batch or (isinstance(answer, dict) and answer.get("error")):
-            return [self._result(answer, status, method) for method in methods]
-        rows = [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
-        by_id = {number: row for row in rows if isinstance(number := row.get("id"), int)}
-        return [self._result(by_id.get(number), status, method) for number, method in enumerate(methods)]
+            return [self._result(_response(answer), status, method) for method in methods]
+        responses = map(_response, answer if isinstance(answer, list) else ())
+        by_id = {response.id: response for response in responses if isinstance(response.id, int)}
+        return [self._result(by_id.get(number, _NO_RESPONSE), status, method) for number, method in enumerate(methods)]
 
-    def _result(self, row: Any, status: int, method: str) -> Any:
-        if not isinstance(row, dict) or "result" not in row:
+    def _result(self, response: RpcResponse, status: int, method: str) -> Any:
+        if response.result is ABSENT:
             if status >= 500:
                 raise CutError(f"it answers {method} with status {status} and no JSON")
             raise SourceRefusalError(
                 f"{self.name}: {self.address.base} answers {method} with status {status} and not as a node does; "
                 "is that the node's RPC port?"
             )
-        if row.get("error") is None:
-            return row["result"]
-        code, message = error_fields(row["error"])
+        if response.error is None:
+            return response.result
+        code, message = error_fields(response.error)
         if code == WARMING_UP:
             raise SourceUnavailableError(f"{self.name}: {self.label} is starting: {message}")
         if code == SAFE_MODE:
@@ -161,7 +161,7 @@ class NodeClient(HttpClient):
     async def raise_error(self, response: aiohttp.ClientResponse, method: str) -> NoReturn:
         """Raise the error that a streamed call answers instead of a result: RpcError or SourceError."""
         answer = await _parse(await self.read(response, SMALL_BYTES, method))
-        result = self._result(answer, response.status, method)
+        result = self._result(_response(answer), response.status, method)
         raise result if isinstance(result, RpcError) else CutError(f"it answers {method} with {response.status}")
 
     @asynccontextmanager
@@ -242,6 +242,13 @@ class NodeClient(HttpClient):
     def _read_login(self) -> str | None:
         login = self.address.read_login()
         return basic_login(*login) if login else None
+
+
+_NO_RESPONSE = RpcResponse()
+
+
+def _response(answer: Any) -> RpcResponse:
+    return convert(answer, RpcResponse) if isinstance(answer, dict) else _NO_RESPONSE
 
 
 def _request(method: str, params: tuple[Any, ...], number: int) -> dict[str, Any]:
