@@ -1,7 +1,8 @@
 """Strangers' JSON as records: structs with members of exact types.
 
 Bytes are held to the bounds of `strict_json` first; `convert` makes records of the value. Its errors have one form,
-which names the member, and after a colon what its value is and what it should be.
+which names the member, and after a colon what is wrong with it. Documents that are signed are held to a `RecordShape`
+instead (`parsers/claims/record_shape.py`), as the value itself is what was signed.
 """
 
 from __future__ import annotations
@@ -24,10 +25,9 @@ Absent: TypeAlias = msgspec.UnsetType
 EMPTY: Any = msgspec.field(default_factory=dict)
 """The default of an object that may be absent."""
 
-_MISSING = re.compile(r"Object missing required field `(.*)`\Z", re.DOTALL)
-_POSITION = re.compile(r" - at `\$(.*)`\Z", re.DOTALL)
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
-_MAX_NAME, _MAX_FAULT = 60, 160
+_MISSING, _POSITION = "Object missing required field `", " - at `$"
+_STEP = re.compile(r"\.([^.\[`]+)|\[(\d+|\.\.\.)\]")
+_MAX_FAULT = 160
 
 
 class JsonObject(msgspec.Struct, rename="camel", gc=False):
@@ -106,7 +106,6 @@ class RecordError(ParseError):
 
 def unreadable(name: str, what: str = "the answer") -> RecordError:
     """The error for a member with another value than it may have."""
-    name = name[:_MAX_NAME]
     message = f"{what}'s {name} is missing or cannot be read"
     return RecordError(message, "wrong-type", f"/{name}", message)
 
@@ -120,18 +119,21 @@ def convert(
         return msgspec.convert(value, kind, dec_hook=custom)
     except msgspec.ValidationError as error:
         raise _error(str(error), what) from None
+    except UnicodeEncodeError:
+        raise _error("a text has a lone surrogate", what) from None
 
 
 def _error(text: str, what: str) -> RecordError:
     """The one form of an error: the last name on the way to the member, which is of a struct, and what is wrong."""
-    position = _POSITION.search(text)
-    fault = text[: position.start()] if position else text
-    steps = [name or index for name, index in _STEP.findall(position[1])] if position else []
-    missing = _MISSING.match(fault)
-    steps += [missing[1]] if missing else []
+    text = text.encode("ascii", "backslashreplace").decode()
+    fault, marker, position = text.rpartition(_POSITION)
+    fault = fault if marker else text
+    steps = [name or index for name, index in _STEP.findall(position)] if marker else []
+    is_missing = fault.startswith(_MISSING)
+    steps += [fault[len(_MISSING) : -1]] if is_missing else []
     names = [step for step in steps if not step.isdigit()]
-    subject = f"{what}'s {names[-1][:_MAX_NAME]}" if names else what
-    reason = "" if missing else f": {fault[:1].lower()}{fault[1:_MAX_FAULT]}"
-    code = "missing" if missing else "not-one-of" if fault.startswith("Invalid enum value") else "wrong-type"
+    subject = f"{what}'s {names[-1]}" if names else what
+    reason = "" if is_missing else f": {fault[:1].lower()}{fault[1:_MAX_FAULT]}"
+    code = "missing" if is_missing else "not-one-of" if fault.startswith("Invalid enum value") else "wrong-type"
     pointer = "".join(f"/{step}" for step in steps)
-    return RecordError(f"{subject} is missing or cannot be read{reason}", code, pointer[:_MAX_FAULT], text)
+    return RecordError(f"{subject} is missing or cannot be read{reason}", code, pointer, text)
