@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import mmap
-import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Protocol, TypeVar
 
 from overlay.verify.server_answer import HEADER
 from parsers.bitcoin.tx import Outpoint, read, sha256d
+from parsers.json_records import JsonObject, matching
 
 UNKNOWN, OUT_OF_RANGE = -5, -8
 """Errors of nodes: for a block or transaction that it does not have, and for a height above its tip."""
 
-_HASH = re.compile("[0-9a-f]{64}")
+_T = TypeVar("_T")
+_Hash = Annotated[str, matching(r"^[0-9a-f]{64}\Z")]
+
+
+class _HeaderPositionJson(JsonObject):
+    height: int
+    confirmations: int
 
 
 class TrustedSource(Protocol):
@@ -117,45 +123,42 @@ class Node:
 
     def holds(self, header: bytes, height: int) -> bool | None:
         """Whether its best chain has the block there; None when it does not have the block."""
-        answer = self._call("getblockheader", sha256d(header)[::-1].hex(), True, absent=UNKNOWN)
-        if not isinstance(answer, dict):
-            return None
-        confirmations = answer.get("confirmations")
-        return isinstance(confirmations, int) and confirmations > 0 and answer.get("height") == height
+        digest = sha256d(header)[::-1].hex()
+        answer = self._call(_HeaderPositionJson, "getblockheader", digest, True, absent=UNKNOWN)
+        return None if answer is None else answer.confirmations > 0 and answer.height == height
 
     def height(self) -> int | None:
         """The height of its best chain."""
-        answer = self._call("getblockcount")
-        return answer if isinstance(answer, int) else None
+        return self._call(int, "getblockcount")
 
     def block_hash(self, height: int) -> bytes | None:
         """The hash of its best chain's block at a height; None above its tip."""
-        answer = self._call("getblockhash", height, absent=OUT_OF_RANGE)
-        return bytes.fromhex(answer)[::-1] if isinstance(answer, str) and _HASH.fullmatch(answer) else None
+        answer = self._call(_Hash, "getblockhash", height, absent=OUT_OF_RANGE)
+        return None if answer is None else bytes.fromhex(answer)[::-1]
 
     def unspent(self, outpoint: Outpoint) -> bool | None:
         """Whether the output is unspent in blocks; unconfirmed transactions do not count."""
-        return self._call("gettxout", outpoint.txid[::-1].hex(), outpoint.vout, False) is not None
+        return self._call(object, "gettxout", outpoint.txid[::-1].hex(), outpoint.vout, False) is not None
 
     def satoshis(self, outpoint: Outpoint) -> int | None:
         """The satoshis of an output, from its transaction, which a node with a transaction index has; the bytes must
         hash to the txid."""
-        answer = self._call("getrawtransaction", outpoint.txid[::-1].hex(), False, absent=UNKNOWN)
+        answer = self._call(str, "getrawtransaction", outpoint.txid[::-1].hex(), False, absent=UNKNOWN)
         try:
-            parsed = read(bytes.fromhex(answer) if isinstance(answer, str) else b"", segwit=True)
+            parsed = read(bytes.fromhex(answer or ""), segwit=True)
         except ValueError:
             return None
         is_there = parsed.txid == outpoint.txid and outpoint.vout < len(parsed.outputs)
         return parsed.outputs[outpoint.vout].satoshis if is_there else None
 
-    def _call(self, method: str, *params: object, absent: int | None = None) -> Any:
+    def _call(self, kind: type[_T], method: str, *params: object, absent: int | None = None) -> _T | None:
         """The node's answer; None for the error with the code `absent`. Raises SourceError."""
         from indexer.chains.node.client import NodeClient, RpcError
 
-        async def call() -> Any:
+        async def call() -> _T | None:
             client = NodeClient(self._address)
             try:
-                return await client.call(method, *params)
+                return await client.fetch(kind, method, *params)
             except RpcError as error:
                 if error.code != absent:
                     raise
