@@ -259,6 +259,31 @@ def test_each_library_is_fenced() -> None:
     assert not strays
 
 
+UNBOUNDED_JSON = (
+    "indexer/admission/", "indexer/chains/files/", "indexer/sqlite_integrity.py", "indexer/store/",
+    "overlay/api/cursors.py", "overlay/api/identity_key.py", "overlay/api/search_answer.py", "overlay/commands/",
+    "overlay/listings/recent_changes.py", "overlay/publish/coins.py", "overlay/systems/delegateos/",
+    "overlay/systems/mrp/store.py", "overlay/systems/payments/", "overlay/systems/rating/receipt_page.py",
+    "overlay/systems/relay/", "overlay/systems/webhooks/matcher.py", "overlay/text/compact_json.py",
+    "overlay/web/search_page.py", "parsers/cards/strict_json.py", "parsers/pointers/pointer.py",
+)  # fmt: skip
+"""Files that may read JSON without the bounds of `strict_json`: what this program wrote, what its user and the services
+behind its gate wrote, and texts that are held to a few kilobytes before."""
+
+
+def reads_unbounded_json(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id="json"), attr="loads"):
+            return True
+    return False
+
+
+def test_strangers_json_is_read_within_bounds() -> None:
+    files = [name_of(path) for path in modules() if any(map(reads_unbounded_json, ast.walk(parsed(path))))]
+    assert not [name for name in files if not name.startswith(UNBOUNDED_JSON)]
+    assert not [start for start in UNBOUNDED_JSON if not any(name.startswith(start) for name in files)]
+
+
 def test_every_fence_is_needed() -> None:
     used = {name.split(".")[0] for path in modules() for name in imports(path)}
     assert set(FENCES) <= used

@@ -4,7 +4,6 @@ at which ARC reports what became of submitted transactions."""
 from __future__ import annotations
 
 import hmac
-import json
 from typing import Any
 
 from aiohttp import hdrs, web
@@ -25,7 +24,9 @@ from overlay.api.values import shown
 from overlay.systems.bsv_overlay.express_routes import express_route
 from overlay.systems.bsv_overlay.service_names import TOPICS, by_name
 from parsers.byte_reader import ByteReader
+from parsers.cards import strict_json
 from parsers.errors import ParseError
+from parsers.json_records import convert
 
 MAX_TOPICS = 16
 
@@ -81,13 +82,13 @@ def _topics(header: str | None) -> list[str]:
         raise bad_request(
             "missing-topics", 'the header X-Topics is missing: a JSON array such as ["tm_agent_registry"]'
         )
-    names: Any = [name.strip() for name in header.split(",")]
+    names = [name.strip() for name in header.split(",")]
     if header.lstrip()[:1] in ("[", "{", '"'):
         try:
-            names = json.loads(header)
-        except (ValueError, RecursionError):
-            raise bad_request("bad-topics", f"X-Topics is {shown(header)}, which is not JSON") from None
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+            names = convert(strict_json.answer(header.encode("utf-8", "surrogateescape")), list[str])
+        except ParseError:
+            names = []
+    if not all(names) or not names:
         raise bad_request("bad-topics", f"X-Topics is {shown(header)}: a JSON array of at least one topic")
     if len(names) > MAX_TOPICS:
         raise bad_request("bad-topics", f"X-Topics names {len(names)} topics: at most {MAX_TOPICS}")
