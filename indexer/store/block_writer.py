@@ -117,7 +117,12 @@ def _insert_contents(connection: Connection, chain: str, block_facts: Sequence[B
                 maps.shorten(row, event.state.map)
     insert_rows(connection, events, rows)
     insert_rows(connection, schema.proofs, [row for facts in block_facts for row in proofs.proof_rows(facts)])
-    witness_paths = [row for facts in block_facts for row in proofs.witness_path_rows(facts)]
+    witness_paths = [
+        {"chain": chain, "height": facts.ref.height, "txid": txid, "bump": proof.witness}
+        for facts in block_facts
+        for txid, proof in facts.proofs.items()
+        if proof.witness is not None
+    ]
     insert_rows(connection, schema.witness_paths, witness_paths)
     outbox.append(connection, [*(change for facts in block_facts for change in block_changes(facts)), *replaced])
 

@@ -110,14 +110,6 @@ def proof_rows(facts: BlockFacts) -> Iterator[dict[str, Any]]:
         yield {"chain": ref.chain, "height": ref.height, "txid": txid, "raw": proof.raw, "bump": proof.bump}
 
 
-def witness_path_rows(facts: BlockFacts) -> Iterator[dict[str, Any]]:
-    """The rows of `witness_paths` for a block."""
-    ref = facts.ref
-    for txid, proof in facts.proofs.items():
-        if proof.witness is not None:
-            yield {"chain": ref.chain, "height": ref.height, "txid": txid, "bump": proof.witness}
-
-
 def delete_unused(connection: Connection, chain: str, txids: Iterable[bytes]) -> None:
     """Delete the proofs of the transactions, of those passed in, that have no events any more."""
     has_events = select(events.c.txid).where(events.c.chain == chain, events.c.txid == proofs.c.txid).exists()

@@ -141,7 +141,27 @@ def extend(connection: Connection, chain: str) -> None:
     height, tac = (last.height, last.tac) if last else (genesis - 1, basm.NO_HASH)
     newest = connection.execute(select(func.max(blocks.c.height)).where(blocks.c.chain == chain)).scalar_one()
     for first in range(height + 1, newest + 1, EVERY):
-        tac = _store(connection, chain, first, min(first + EVERY - 1, newest), tac)
+        last_height = min(first + EVERY - 1, newest)
+        of_heights = select(blocks.c.height, blocks.c.hash).where(
+            blocks.c.chain == chain, blocks.c.height.between(first, last_height)
+        )
+        statement = (
+            select(events.c.height, events.c.tx_index, events.c.txid)
+            .where(events.c.chain == chain, events.c.height.between(first, last_height), ADMITTED)
+            .distinct()
+            .order_by(events.c.height, events.c.tx_index)
+        )
+        by_height = groupby(connection.execute(statement), key=lambda row: row.height)
+        admitted = {height: [row.txid for row in of_block] for height, of_block in by_height}
+        new = []
+        for number, block_hash in connection.execute(of_heights.order_by(blocks.c.height)).all():
+            txids = admitted.get(number, ())
+            root = basm.root(txids)
+            tac = basm.chained(tac, block_hash, root)
+            if txids or number % EVERY == 0:
+                new.append({"chain": chain, "height": number, "root": root, "admitted": len(txids), "tac": tac})
+        if new:
+            connection.execute(insert(topic_anchors), new)
 
 
 def rebuild(writer: Writer, chain: str) -> None:
@@ -149,28 +169,3 @@ def rebuild(writer: Writer, chain: str) -> None:
     with writer.transaction() as connection:
         connection.execute(delete(topic_anchors).where(topic_anchors.c.chain == chain))
         extend(connection, chain)
-
-
-def _store(connection: Connection, chain: str, first: int, last: int, tac: bytes) -> bytes:
-    """Store the anchors of these heights after one with the hash `tac`; return the hash of the last."""
-    of_chain = select(blocks.c.height, blocks.c.hash).where(
-        blocks.c.chain == chain, blocks.c.height.between(first, last)
-    )
-    statement = (
-        select(events.c.height, events.c.tx_index, events.c.txid)
-        .where(events.c.chain == chain, events.c.height.between(first, last), ADMITTED)
-        .distinct()
-        .order_by(events.c.height, events.c.tx_index)
-    )
-    by_height = groupby(connection.execute(statement), key=lambda row: row.height)
-    admitted = {height: [row.txid for row in of_block] for height, of_block in by_height}
-    new = []
-    for height, block_hash in connection.execute(of_chain.order_by(blocks.c.height)).all():
-        txids = admitted.get(height, ())
-        root = basm.root(txids)
-        tac = basm.chained(tac, block_hash, root)
-        if txids or height % EVERY == 0:
-            new.append({"chain": chain, "height": height, "root": root, "admitted": len(txids), "tac": tac})
-    if new:
-        connection.execute(insert(topic_anchors), new)
-    return tac

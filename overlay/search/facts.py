@@ -70,19 +70,6 @@ def collapsed(query: Query) -> tuple[str, ...]:
     return tuple(f"{FIRST}:{chain}" for chain in query.chains) or (FIRST,)
 
 
-def _first(document: Document) -> Iterator[str]:
-    """The facts of the views in which a document is shown."""
-    if "" not in document.hidden_in:
-        yield FIRST
-    for chain in (document.chain, *document.also_on):
-        if chain not in document.hidden_in:
-            yield f"{FIRST}:{chain}"
-    if document.chain not in document.hidden_in and document.caip2 != document.chain:
-        yield f"{FIRST}:{document.caip2}"
-    if HERE not in document.hidden_in:
-        yield _FIRST_HERE
-
-
 def tags(document: Document) -> Iterator[str]:
     """The tags of a listing and of its skills."""
     yield from document.tags
@@ -128,7 +115,16 @@ def facts(document: Document, facets_of: Mapping[str, Iterable[str]] | None = No
     yield from document.more_facts
     if document.until_height is None:
         yield "current"
-        yield from _first(document)
+        # the views in which it is shown
+        if "" not in document.hidden_in:
+            yield FIRST
+        for chain in (document.chain, *document.also_on):
+            if chain not in document.hidden_in:
+                yield f"{FIRST}:{chain}"
+        if document.chain not in document.hidden_in and document.caip2 != document.chain:
+            yield f"{FIRST}:{document.caip2}"
+        if HERE not in document.hidden_in:
+            yield _FIRST_HERE
         if document.group:
             yield f"group:{document.group}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard
 
 from parsers.cards.card import AgentCard, Skill
@@ -58,8 +59,10 @@ def read_agent(card: Json, fields: Fields) -> AgentCard:
     named = frozenset(skill["id"] for skill in _objects_in(card.get("skills")) if _is_text(skill.get("id")))
     offers = read_offers(card, fields, named)
     motebit = read_motebit(card, fields)
-    pairs = zip(described, identified, strict=True)
-    skills = tuple(_with_examples(skill, source, fields) for skill, source in pairs)
+    skills = []
+    for skill, source in zip(described, identified, strict=True):
+        examples = fields.texts(source.value, "examples", source.pointer, MAX_TAGS)
+        skills.append(replace(skill, examples=examples) if examples else skill)
     return AgentCard(
         name=name,
         description=description,
@@ -69,7 +72,7 @@ def read_agent(card: Json, fields: Fields) -> AgentCard:
         provider=provider,
         interfaces=_interfaces(card, fields, version, url),
         capabilities=_capabilities(card, fields),
-        skills=skills,
+        skills=tuple(skills),
         tags=merge_tags(own_tags, (tag for skill in skills for tag in skill.tags), fields),
         offers=offers,
         motebit=motebit,
@@ -177,11 +180,6 @@ def _described(skill: _Identified, fields: Fields, version: str) -> Skill:
             fields.warn("missing", f"{key} of skill {identity}, which A2A {version} requires", f"{pointer}/{key}")
     name, description = fields.text(value, "name", pointer), fields.text(value, "description", pointer)
     return Skill(identity, name, description, fields.texts(value, "tags", pointer, MAX_TAGS))
-
-
-def _with_examples(skill: Skill, source: _Identified, fields: Fields) -> Skill:
-    examples = fields.texts(source.value, "examples", source.pointer, MAX_TAGS)
-    return Skill(skill.id, skill.name, skill.description, skill.tags, examples) if examples else skill
 
 
 def _interfaces(card: Json, fields: Fields, version: str, main: str) -> tuple[dict[str, Any], ...]:
