@@ -130,7 +130,11 @@ class _Import:
             self._batch_bytes += len(line)
             self._block_bytes += 0 if line.startswith(PROOF) else len(line)
             try:
-                self._handle(*parse(line), number)
+                key, value = parse(line)
+                if self._ended or (key == "chains") != (number == 1):
+                    raise SnapshotError("the chains come first, and the end last")
+                self._HANDLERS[key](self, value)
+                self._seen[key] += 1
             except SnapshotError as error:
                 raise SnapshotError(f"line {number:,}: {error}") from None
         if not self._ended:
@@ -143,12 +147,6 @@ class _Import:
             used = {txid for chain in self._chains.values() if chain is not None for txid in chain.parents}
             contents.delete_other_parents(self._writer, used)
         return Report(self._imported["block"], self._imported["event"], self._imported["proof"], reports)
-
-    def _handle(self, key: str, value: Any, number: int) -> None:
-        if self._ended or (key == "chains") != (number == 1):
-            raise SnapshotError("the chains come first, and the end last")
-        self._HANDLERS[key](self, value)
-        self._seen[key] += 1
 
     # -- lines
 

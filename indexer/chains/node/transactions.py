@@ -49,7 +49,13 @@ class Transactions:
             self.cache.move_to_end(txid)
         missing = [txid for txid in requested if txid not in results]
         for start in range(0, len(missing), BATCH):
-            results |= await self._fetch(missing[start : start + BATCH])
+            batch = missing[start : start + BATCH]
+            answers = await self._batch([("getrawtransaction", (txid[::-1].hex(),)) for txid in batch])
+            for txid, answer in zip(batch, answers, strict=True):
+                raw = _bytes(answer) if isinstance(answer, str) else None
+                if raw is not None and self._txid(raw) == txid:
+                    results[txid] = raw
+                    self._add_to_cache(txid, raw)
         return results
 
     async def blocks(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
@@ -90,16 +96,6 @@ class Transactions:
                     return [error]
         half = len(calls) // 2
         return [*await self._batch(calls[:half]), *await self._batch(calls[half:])]
-
-    async def _fetch(self, txids: list[bytes]) -> dict[bytes, bytes]:
-        answers = await self._batch([("getrawtransaction", (txid[::-1].hex(),)) for txid in txids])
-        results = {}
-        for txid, answer in zip(txids, answers, strict=True):
-            raw = _bytes(answer) if isinstance(answer, str) else None
-            if raw is not None and self._txid(raw) == txid:
-                results[txid] = raw
-                self._add_to_cache(txid, raw)
-        return results
 
     def _add_to_cache(self, txid: bytes, raw: bytes) -> None:
         if len(raw) > LARGEST or txid in self.cache:
