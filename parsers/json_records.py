@@ -99,7 +99,7 @@ class RecordError(ParseError):
     """A value that is not the record that it should be: the JSON Pointer of the member, and whether it is `missing`,
     of the `wrong-type`, or `not-one-of` the texts that it may be. `detail` is msgspec's sentence."""
 
-    def __init__(self, message: str, code: str, pointer: str, detail: str) -> None:
+    def __init__(self, message: str, code: str = "wrong-type", pointer: str = "", detail: str = "") -> None:
         super().__init__(message)
         self.code, self.pointer, self.detail = code, pointer, detail
 

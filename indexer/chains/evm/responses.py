@@ -130,7 +130,7 @@ def _log(row: _EvmLogJson) -> Log:
         data(row.data),
         number(row.block_number),
         _repeated(row.block_hash, 32)[::-1],
-        internal(row.transaction_hash),
+        data(row.transaction_hash, 32)[::-1],
         number(row.transaction_index),
         number(row.log_index),
     )

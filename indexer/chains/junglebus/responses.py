@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 from parsers.bitcoin.tx import sha256d
 from parsers.errors import ParseError
-from parsers.json_records import JsonObject, convert, internal, matching, whole
+from parsers.json_records import JsonObject, convert, internal, unhex, whole
 
 U32 = (1 << 32) - 1
 
@@ -63,7 +63,7 @@ class _HeaderJson(JsonObject):
     version: Annotated[int, whole(-(1 << 31), U32)]
     merkleroot: str
     time: _Number
-    bits: _Number | Annotated[str, matching(r"^[0-9a-fA-F]{8}\Z")]
+    bits: _Number | str
     nonce: _Number
 
 
@@ -85,7 +85,7 @@ class _TransactionJson(JsonObject, rename=None):
 def header(value: Any) -> JsonHeader:
     """One header. Raises ParseError."""
     row = convert(value, _HeaderJson, "a header")
-    bits = int(row.bits, 16) if isinstance(row.bits, str) else row.bits
+    bits = int.from_bytes(unhex(row.bits.lower(), "bits", 4)) if isinstance(row.bits, str) else row.bits
     return JsonHeader(
         row.height, internal(row.hash, "hash"), row.version & U32, internal(row.merkleroot, "merkleroot"),
         row.time, bits, row.nonce,
