@@ -39,6 +39,11 @@ def whole(least: int, most: int) -> Meta:
     return Meta(ge=least, le=most)
 
 
+def least(number: int) -> Meta:
+    """Numbers from `number` on."""
+    return Meta(ge=number)
+
+
 def matching(pattern: str) -> Meta:
     """Texts that match a pattern, which has to name their beginning and end."""
     return Meta(pattern=pattern)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from asyncio import to_thread
 from decimal import Decimal, InvalidOperation
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from aiohttp import web
 
@@ -19,7 +19,6 @@ from overlay.api.protocol_requests import find, get
 from overlay.api.quote_api import quoted
 from overlay.api.request_id import REQUEST_ID
 from overlay.api.shared_services import RECEIPTS
-from overlay.api.values import shown
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.systems.mrp import route_offers
 from overlay.systems.mrp.authentication import VERIFIED, key_of
@@ -28,15 +27,21 @@ from overlay.systems.mrp.provider_registry import MRP
 from overlay.systems.mrp.route_offers import RouteId, parse_capability, parse_route
 from parsers.claims.canonical_json import DocumentError, base64url_text
 from parsers.claims.mrp.artifact_hashes import check_outputs
-from parsers.claims.mrp.message_schemas import Discover, Envelope, EvidencePayload, Execute, Hello, Negotiate
+from parsers.claims.mrp.message_schemas import Discover, Envelope, EvidencePayload, Execute, Hello, MrpObject, Negotiate
 from parsers.claims.mrp.signed_envelope import AUTH, SCOPE_DENIED, key_id
-from parsers.json_records import ABSENT
+from parsers.json_records import ABSENT, least
 from parsers.local_hosts import shared_url
 
 _NEVER_STATED = ("policy", "data_residency", "max_latency_ms")
 """Requirements that no listing states: nothing is offered under them."""
 
 _APPLIED = ("max_cost", "currency", "capability")
+
+
+class _PriceConstraintsJson(MrpObject):
+    max_cost: Annotated[int, least(0)] | Annotated[float, least(0)] | None = None
+    currency: str = "USD"
+    capability: str | None = None
 
 
 class RouteConstraints(NamedTuple):
@@ -51,20 +56,12 @@ class RouteConstraints(NamedTuple):
 
 
 def read_constraints(constraints: dict[str, Any]) -> RouteConstraints:
-    """The constraints in a payload. `max_cost` is in `currency`, by default USD. Raises MrpError."""
-    max_cost, currency = constraints.get("max_cost"), constraints.get("currency", "USD")
-    if max_cost is not None and (isinstance(max_cost, bool) or not isinstance(max_cost, int | float) or max_cost < 0):
-        raise MrpError(
-            "MRP_INVALID_REQUEST", f"constraints.max_cost is {shown(str(max_cost))}: a number from 0 is needed"
-        )
-    if not isinstance(currency, str):
-        raise MrpError("MRP_INVALID_REQUEST", "constraints.currency is not a text")
-    capability = constraints.get("capability")
-    if capability is not None and not isinstance(capability, str):
-        raise MrpError("MRP_INVALID_REQUEST", "constraints.capability is not a text")
+    """The constraints in a payload. `max_cost` is in `currency`, by default USD. Raises BadRequestError."""
+    read = checked(_PriceConstraintsJson, constraints)
     unmet = [name for name in _NEVER_STATED if constraints.get(name) not in (None, [])]
     unapplied = [name for name in constraints if name not in (*_APPLIED, *_NEVER_STATED)]
-    return RouteConstraints(None if max_cost is None else _plain(max_cost), currency, capability, unmet, unapplied[:32])
+    max_cost = None if read.max_cost is None else _plain(read.max_cost)
+    return RouteConstraints(max_cost, read.currency, read.capability, unmet, unapplied[:32])
 
 
 def _plain(number: float) -> str:
