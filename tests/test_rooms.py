@@ -7,14 +7,17 @@ import gc
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from overlay.app.compilation import ALL_LOOPS
 from overlay.installation import NAMES
+from parsers.json_records import JsonObject, RecordError, convert
 from tests.conftest import ROOT
 
 ROOMS = ("parsers", "indexer", "overlay")
@@ -282,6 +285,22 @@ def test_strangers_json_is_read_within_bounds() -> None:
     files = [name_of(path) for path in modules() if any(map(reads_unbounded_json, ast.walk(parsed(path))))]
     assert not [name for name in files if not name.startswith(UNBOUNDED_JSON)]
     assert not [start for start in UNBOUNDED_JSON if not any(name.startswith(start) for name in files)]
+
+
+def structs(kind: type[JsonObject]) -> Iterator[type[JsonObject]]:
+    for struct in kind.__subclasses__():
+        yield struct
+        yield from structs(struct)
+
+
+def test_the_types_of_every_struct_of_strangers_json_can_be_read() -> None:
+    """Msgspec looks at the types of a struct when it is first read, in the loop of a chain, for example."""
+    for path in modules():
+        if "parsers.json_records" in imports(path):
+            import_module(module_of(path))
+    for struct in structs(JsonObject):
+        with suppress(RecordError):
+            convert({}, struct)
 
 
 def test_every_fence_is_needed() -> None:
