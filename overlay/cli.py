@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from overlay.app.memory import collect_garbage_rarely
 from overlay.commands import (
     backup,
     check,
@@ -106,6 +107,7 @@ def parser() -> ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (default: the process') and exit with its code."""
+    collect_garbage_rarely()
     survive_any_encoding()
     args = parser().parse_args(_by_names(list(sys.argv[1:] if arguments is None else arguments)))
     if (text := _no_text(args)) is not None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from overlay.app.compilation import cache_folder
+from overlay.app.memory import collect_garbage_rarely
 from overlay.installation import declare_tables
 from tests import lanes
 from tests.databases import database_url, empty_database_url, postgresql
@@ -42,6 +43,8 @@ settings.register_profile(
     derandomize=os.environ.get("A2B_REQUIRE_ALL") == "1",
 )
 settings.load_profile("a2b")
+
+collect_garbage_rarely()  # as the program does; it takes a fifth of the processor time of most tests else
 
 # hundreds of processes import the product: each but the first reads its bytecode
 sys.dont_write_bytecode = False
