@@ -15,9 +15,9 @@ from urllib.request import Request, urlopen
 
 from tests.conftest import ROOT, missing
 from tests.ports import free_port
+from tests.waiting import PATIENCE
 
 FOLDER = ROOT / "tests" / "evm"
-LONG = 90.0
 
 
 def require() -> str:
@@ -58,7 +58,7 @@ class Hardhat:
                 cwd=FOLDER, env=private, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True,
             )  # fmt: skip
-        end = time.monotonic() + LONG
+        end = time.monotonic() + PATIENCE
         while True:
             try:
                 self._account = self.rpc("eth_accounts")[0]
@@ -105,7 +105,7 @@ class Hardhat:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         request = Request(self.base, body, {"Content-Type": "application/json"})  # noqa: S310
         try:
-            with urlopen(request, timeout=LONG) as answer:  # noqa: S310 - http only
+            with urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310 - http only
                 loaded = json.load(answer)
         except URLError as error:
             raise OSError(str(error.reason)) from None

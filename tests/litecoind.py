@@ -22,8 +22,8 @@ from tests.chainkit_scripts import Json, body_of, map_tape, pointer_script, taps
 from tests.conftest import missing
 from tests.ports import free_port
 from tests.taproot import commit, reveal
+from tests.waiting import PATIENCE
 
-LONG = 60.0
 FEE, OUTPUT_VALUE = 100_000, 200_000
 """Litoshis left to the miner, and held by an output that carries a registration."""
 
@@ -73,7 +73,7 @@ class Litecoind:
         self._process = subprocess.Popen(
             [path, *fixed, *switches], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        end = time.monotonic() + LONG
+        end = time.monotonic() + PATIENCE
         while True:
             try:
                 self.rpc("getblockcount")
@@ -121,7 +121,7 @@ class Litecoind:
             return
         process.send_signal(number)
         try:
-            process.wait(LONG)
+            process.wait(PATIENCE)
         finally:
             process.kill()
             process.wait()
@@ -156,7 +156,7 @@ class Litecoind:
         body = json.dumps({"jsonrpc": "1.0", "id": 0, "method": method, "params": params}).encode()
         request = Request(f"http://127.0.0.1:{self.port}/", body, {"Authorization": f"Basic {login}"})
         try:
-            with urlopen(request, timeout=LONG) as answer:  # noqa: S310 - http only
+            with urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310 - http only
                 return json.load(answer)["result"]
         except HTTPError as error:
             with error:

@@ -9,19 +9,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import IO, Any
+from unittest.mock import patch
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import pytest
+
 from indexer.settings import sample_blocks
+from overlay.cli import main
 from tests.conftest import ROOT
+from tests.waiting import PATIENCE
 
 SAMPLE = f"demo=files:{sample_blocks()}?chain=bsv&network=regtest"
 """The packaged chain as one that is configured: without it, only `a2b up` follows it."""
-
-LONG = 90.0
-"""Seconds after which a process that says nothing is given up: a cold start compiles, on a busy machine."""
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -35,8 +39,24 @@ def a2b(*arguments: str, cwd: Path, stdin: bytes = b"", **more: str) -> subproce
     """Run a command to its end."""
     return subprocess.run(
         [sys.executable, "-m", "overlay", *arguments], cwd=cwd, env=environment(**more), capture_output=True,
-        input=stdin.decode(), text=True, timeout=LONG,
+        input=stdin.decode(), text=True, timeout=PATIENCE,
     )  # fmt: skip
+
+
+def a2b_here(*arguments: str, cwd: Path, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end in this process, for tests of anything but the process: a start takes a second of a
+    processor."""
+    out, err = BytesIO(), BytesIO()
+    with (
+        TextIOWrapper(BytesIO(stdin), "utf-8") as read, TextIOWrapper(out, "utf-8", write_through=True) as written,
+        TextIOWrapper(err, "utf-8", write_through=True) as complaints, redirect_stdout(written),
+        redirect_stderr(complaints), patch.object(sys, "stdin", read), chdir(cwd),
+        patch.dict(os.environ, environment(**more), clear=True),
+    ):  # fmt: skip
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        texts = [stream.getvalue().decode() for stream in (out, err)]
+    return subprocess.CompletedProcess(arguments, ended.value.code, *texts)
 
 
 class Running:
@@ -71,13 +91,13 @@ class Running:
 
     def until(self, what: Callable[[], Any]) -> Any:
         """Wait until `what` answers something true, and give that."""
-        end = time.monotonic() + LONG
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             if result := what():
                 return result
             assert self.process.poll() is None, f"ended with {self.process.returncode}: {self.out}{self.err}"
             time.sleep(0.05)
-        raise AssertionError(f"nothing after {LONG:.0f} s: {self.out}{self.err}")
+        raise AssertionError(f"nothing after {PATIENCE:.0f} s: {self.out}{self.err}")
 
     @property
     def url(self) -> str:
@@ -88,7 +108,7 @@ class Running:
     def get(self, path: str, body: bytes | None = None) -> Any:
         """The JSON at a path; of an error, the problem."""
         try:
-            with urlopen(Request(f"{self.url}{path}", data=body), timeout=LONG) as answer:  # noqa: S310 - http only
+            with urlopen(Request(f"{self.url}{path}", data=body), timeout=PATIENCE) as answer:  # noqa: S310 - http only
                 return json.load(answer)
         except HTTPError as error:
             with error:
@@ -102,7 +122,7 @@ class Running:
         """Send a signal; the exit code, and how many seconds the end took."""
         began = time.monotonic()
         self.process.send_signal(number)
-        return self.process.wait(LONG), time.monotonic() - began
+        return self.process.wait(PATIENCE), time.monotonic() - began
 
     def __enter__(self) -> Running:
         return self

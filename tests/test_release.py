@@ -20,7 +20,8 @@ import pytest
 from indexer.model import SCHEMA
 from overlay.engines import NATIVE_LAYOUT
 from tests.conftest import ROOT, missing
-from tests.running import LONG, Running
+from tests.running import Running
+from tests.waiting import PATIENCE
 
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
@@ -107,7 +108,7 @@ def test_the_wheel_alone_serves_what_it_packages(
     with Running("up", "--port", "0", cwd=tmp_path, PYTHONPATH="") as running:
         assert running.get("/v1/status")["version"] == VERSION
         for page in ("/docs/search", "/docs/publishing", "/status"):
-            with urlopen(f"{running.url}{page}", timeout=LONG) as response:  # noqa: S310 - http only
+            with urlopen(f"{running.url}{page}", timeout=PATIENCE) as response:  # noqa: S310 - http only
                 assert response.status == 200
         running.stop()
 

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 from aiohttp import ClientSession
 from aiohttp.web import AppRunner
 
-PATIENCE = 120.0
-"""Seconds: what the slowest machine under the heaviest load may take for anything that is waited for."""
+PATIENCE = 240.0
+"""Seconds: what the slowest machine under the heaviest load may take for anything that is waited for; pytest gives up
+after 300."""
 
 T = TypeVar("T")
 

@@ -16,12 +16,10 @@ import pytest_asyncio
 
 from tests.browser.world import World, served
 from tests.conftest import ROOT, missing
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
-
-LONG = 90_000
-"""Milliseconds that a page is given for anything: the machine may be busy."""
 
 AXE = ROOT / "tests" / "browser" / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -108,7 +106,7 @@ async def tab(world: World, browser: Browser) -> AsyncIterator[Open]:
         async def opened(*, expected: tuple[str, ...] = (), **context: Any) -> Tab:
             created = await browser.new_context(**context)
             stack.push_async_callback(created.close)
-            created.set_default_timeout(LONG)
+            created.set_default_timeout(PATIENCE * 1_000)
             await created.add_init_script(HEARING)
             result = Tab(await created.new_page(), world.url, expected=expected)
             result.hear()

@@ -61,7 +61,7 @@ async def test_a_publisher_asks_for_a_transaction_to_be_looked_for(world: World,
 async def test_a_transaction_that_stays_unseen_is_looked_for_without_a_click(world: World, tab: Open) -> None:
     page = await (await tab()).go(f"/publish?tx={'ce' * 32}")
     await page.get_by_role("button", name="Fetch it").wait_for()
-    await page.locator(".steps li", has_text="Requested").wait_for(timeout=40_000)
+    await page.locator(".steps li", has_text="Requested").wait_for()
 
 
 async def test_a_trace_is_followed_without_a_script(world: World, tab: Open) -> None:

@@ -14,11 +14,11 @@ from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import EPOCH, ask, count, listing, matching_ids, put
 from tests.opensearch_server import Distribution, Node
 from tests.ports import free_port
+from tests.waiting import PATIENCE
 
 LISTINGS = 40
 AFTER = 6
 """Commits after the kill."""
-PATIENCE = 120
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.damage import damage_table
-from tests.running import LONG, Running, a2b
+from tests.running import Running, a2b
+from tests.waiting import PATIENCE
 
 UP = ("up", "--port", "0", "--limits", "off", "--log", "json")
 WHAT_TO_DO = "put a backup in its place"
@@ -34,7 +35,7 @@ def file(folder: Path) -> Path:
 def status_of(running: Running, path: str, accept: str = "application/json") -> tuple[int, str]:
     request = Request(f"{running.url}{path}", headers={"Accept": accept})  # noqa: S310 - http only
     try:
-        with urlopen(request, timeout=LONG) as answer:  # noqa: S310 - http only
+        with urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310 - http only
             return answer.status, answer.read().decode()
     except HTTPError as error:
         with error:

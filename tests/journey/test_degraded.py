@@ -19,9 +19,10 @@ from urllib.request import Request, urlopen
 from tests.chainkit import agent
 from tests.conftest import missing
 from tests.journey.test_following import Node
-from tests.running import LONG, Running, a2b
+from tests.running import Running, a2b
+from tests.waiting import PATIENCE
 
-SHOWN_SECONDS = 35.0
+SHOWN_SECONDS = 90.0
 """Within which a fault is shown: 30 s, and what a busy machine adds."""
 
 
@@ -29,7 +30,7 @@ def get(running: Running, path: str, accept: str = "*/*") -> tuple[int, str]:
     """Status and body."""
     request = Request(f"{running.url}{path}", headers={"Accept": accept})  # noqa: S310 - http only
     try:
-        with cast("HTTPResponse", urlopen(request, timeout=LONG)) as answer:  # noqa: S310 - http only
+        with cast("HTTPResponse", urlopen(request, timeout=PATIENCE)) as answer:  # noqa: S310 - http only
             return answer.status, answer.read().decode()
     except HTTPError as error:
         with error:

@@ -16,7 +16,8 @@ import pytest
 
 from tests.chainkit import ChainKit, agent_without_host
 from tests.ports import free_port
-from tests.running import LONG, Running
+from tests.running import Running
+from tests.waiting import PATIENCE
 
 
 class Node:
@@ -51,7 +52,7 @@ class Follower:
         headers = {"Last-Event-ID": self.last} if self.last else {}
         with (
             suppress(OSError, HTTPException),
-            urlopen(Request(f"{url}/v1/stream", headers=headers), timeout=LONG) as lines,  # noqa: S310 - http only
+            urlopen(Request(f"{url}/v1/stream", headers=headers), timeout=PATIENCE) as lines,  # noqa: S310 - http only
         ):
             for line in lines:
                 name, _, value = line.decode().rstrip("\n").partition(": ")
@@ -64,7 +65,7 @@ class Follower:
 
     def follow(self, url: str, upto: int) -> None:
         """Follow until then, coming back as often as it takes."""
-        until = time.monotonic() + LONG
+        until = time.monotonic() + PATIENCE
         while not self.messages or self.messages[-1]["seq"] < upto:
             assert time.monotonic() < until, f"received {len(self.messages)} of {upto}"
             self.read(url, upto)
@@ -134,7 +135,7 @@ def test_open_streams_do_not_keep_a_server_from_ending(node: Node, tmp_path: Pat
     with Running("up", "--port", "0", cwd=tmp_path, A2B_CHAINS=node.chains) as running:
         running.until_ready()
         url = f"{running.url}/v1/stream"
-        with urlopen(url, timeout=LONG) as one, urlopen(url, timeout=LONG) as other:  # noqa: S310
+        with urlopen(url, timeout=PATIENCE) as one, urlopen(url, timeout=PATIENCE) as other:  # noqa: S310
             for reader in (one, other):
                 answers = [reader.readline() for _ in range(8)]
                 assert sum(line.startswith(b"data: ") for line in answers) == 2
@@ -178,7 +179,7 @@ def test_workers_tell_what_another_process_writes_and_count_together(node: Node,
 
 def searches(url: str) -> int:
     """Searches answered, as any of the workers tells."""
-    with urlopen(f"{url}/metrics", timeout=LONG) as answer:  # noqa: S310
+    with urlopen(f"{url}/metrics", timeout=PATIENCE) as answer:  # noqa: S310
         text = answer.read().decode()
     [count] = re.findall(r'^a2b_http_request_seconds_count{route="/v1/search",status="200"} (\d+)', text, re.MULTILINE)
     return int(count)

@@ -15,7 +15,8 @@ import pytest
 
 from parsers.bitcoin.tx import read
 from tests.litecoind import Litecoind, node
-from tests.running import LONG, Running
+from tests.running import Running
+from tests.waiting import PATIENCE
 
 __all__ = ["node"]
 
@@ -45,7 +46,7 @@ def ingest(overlay: Running, txid: str) -> Any:
     body = json.dumps({"txid": txid}).encode()
     headers = {"Content-Type": "application/json"}
     request = Request(f"{overlay.url}/v1/ingest", data=body, headers=headers)  # noqa: S310 - http only
-    with urlopen(request, timeout=LONG) as answer:  # noqa: S310 - http only
+    with urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310 - http only
         assert answer.status == HTTPStatus.ACCEPTED
         return json.load(answer)
 

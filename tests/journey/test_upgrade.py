@@ -25,7 +25,8 @@ from indexer.store import Store, connect
 from indexer.store.schema import metadata
 from overlay.systems.webhooks.store import subscriptions
 from tests.indexer.store.test_backup import contents
-from tests.running import LONG, Running, a2b
+from tests.running import Running, a2b
+from tests.waiting import PATIENCE
 
 ARCHIVE = Path(__file__).parent / "upgrade" / "0.2.0.tar.xz"
 
@@ -97,7 +98,7 @@ class Server(Running):
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", "X-BSV-Topic": "tm_agent_registry"}
         try:
-            with urlopen(Request(f"{self.url}{path}", data=data, headers=headers), timeout=LONG) as answer:  # noqa: S310
+            with urlopen(Request(f"{self.url}{path}", data=data, headers=headers), timeout=PATIENCE) as answer:  # noqa: S310
                 return answer.status, None, steady(read(answer.read()))
         except HTTPError as error:
             with error:

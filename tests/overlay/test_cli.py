@@ -40,7 +40,8 @@ from overlay.projection.search_index import SearchIndex
 from overlay.text.safe_text import visible_in_json
 from tests.chainkit import ChainKit, agent
 from tests.ports import free_port
-from tests.running import LONG, SAMPLE, Running, a2b, environment
+from tests.running import SAMPLE, Running, a2b, environment
+from tests.waiting import PATIENCE
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \u202egnp.exe\u2066 [bold]x[/bold] :smile: \x9b2J tail"
 HARMLESS = "\\x1b[31mred\\x1b]0;title\\x07 \\u202egnp.exe\\u2066 [bold]x[/bold] :smile: \\x9b2J tail"
@@ -802,7 +803,7 @@ def test_a_disk_that_takes_no_more_is_one_clear_sentence(tmp_path: Path) -> None
         resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
 
     with Running("up", "--port", "0", cwd=tmp_path, before=allow_little) as running:
-        assert running.process.wait(LONG) == 3
+        assert running.process.wait(PATIENCE) == 3
         assert running.err.splitlines()[-1].startswith("a2b: cannot ")
         assert "Traceback" not in running.err
 

@@ -30,7 +30,8 @@ from tests.overlay.conftest import Serve
 from tests.overlay.fakes import changed, status
 from tests.overlay.test_metrics import scrape
 from tests.ports import free_port
-from tests.running import LONG, Running
+from tests.running import Running
+from tests.waiting import PATIENCE
 
 DEPLOY = ROOT / "docs" / "deploy"
 SERVICES = sorted(DEPLOY.glob("*.service"))
@@ -62,7 +63,7 @@ class Site:
 
     def get(self, path: str, *, is_stream: bool = False, **headers: str) -> tuple[int, str]:
         """Status and body of an answer through the proxy; of a stream the first line."""
-        plain = socket.create_connection(("127.0.0.1", self.port), timeout=LONG)
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
         connection = http.client.HTTPConnection("registry.example")
         with plain, self._context.wrap_socket(plain, server_hostname="registry.example") as connection.sock:
             names = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -172,7 +173,7 @@ def test_no_request_is_lost_while_one_server_after_the_other_restarts(tmp_path: 
             running[number].until_ready()
         over.set()
         for asker in askers:
-            asker.join(LONG)
+            asker.join(PATIENCE)
     assert set(statuses) == {200}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -83,11 +82,9 @@ def test_a_mirror_of_an_overlay_that_never_answers_ends_after_a_minute(
     monkeypatch.setattr(mirror, "SILENT_SECONDS", 0.3)
     monkeypatch.setattr(mirror, "LOOK_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        began = time.monotonic()
         done = run("mirror", f"http://127.0.0.1:{listening.getsockname()[1]}", "--data", tmp_path / "silent")
     assert done.code == 3
     assert "no answer for 0.3 s; run this again later" in done.err
-    assert time.monotonic() - began < 30
 
 
 async def test_a_busy_overlay_is_waited_for_as_long_as_there_is_progress(monkeypatch: pytest.MonkeyPatch) -> None:

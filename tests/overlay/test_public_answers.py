@@ -10,7 +10,8 @@ from urllib.request import urlopen
 import pytest
 
 from tests.chainkit import ChainKit
-from tests.running import LONG, Running, a2b
+from tests.running import Running, a2b
+from tests.waiting import PATIENCE
 
 DEAD = 9
 """A port on which nothing answers."""
@@ -21,7 +22,7 @@ ANSWERS = ("/v1/status", "/status", "/readyz", "/metrics", "/health", "/health/l
 def answer(url: str) -> str:
     """The body at a URL, whatever its status."""
     try:
-        with urlopen(url, timeout=LONG) as response:  # noqa: S310 - http only
+        with urlopen(url, timeout=PATIENCE) as response:  # noqa: S310 - http only
             return str(response.read().decode())
     except HTTPError as error:
         with error:

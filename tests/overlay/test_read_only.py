@@ -19,7 +19,8 @@ from indexer.store.layout import connect_read_only
 from overlay.app import storage
 from tests.overlay.calls import TOWER
 from tests.overlay.test_cli import alone, data
-from tests.running import LONG, environment
+from tests.running import environment
+from tests.waiting import PATIENCE
 
 __all__ = ["alone", "data"]
 
@@ -49,7 +50,7 @@ def run(locked: Path, tmp_path: Path) -> Run:
     prefix = UNPRIVILEGED if os.geteuid() == 0 else []
     probe = [*prefix, sys.executable, "-c", f"open({str(locked / 'probe')!r}, 'w')"]
     try:
-        refused = subprocess.run(probe, capture_output=True, timeout=LONG).stderr
+        refused = subprocess.run(probe, capture_output=True, timeout=PATIENCE).stderr
     except OSError as error:
         pytest.skip(f"permissions do not bind root, and {error}")
     if b"PermissionError" not in refused:
@@ -58,7 +59,7 @@ def run(locked: Path, tmp_path: Path) -> Run:
     def command(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*prefix, sys.executable, "-m", "overlay", *map(str, arguments), "--data", str(locked)],
-            cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=LONG,
+            cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=PATIENCE,
         )  # fmt: skip
 
     return command

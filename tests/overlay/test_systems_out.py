@@ -19,7 +19,8 @@ from overlay.api.openapi import document
 from overlay.app.http_app import ROUTES, load_systems
 from overlay.installation import NAMES, installed
 from tests.conftest import ROOT
-from tests.running import LONG, Running, a2b
+from tests.running import Running, a2b
+from tests.waiting import PATIENCE
 
 MEMBERS = {"rating": "rating", "motebit": "motebit"}
 """The members of items that a system brings."""
@@ -37,7 +38,7 @@ def paths(names: tuple[str, ...]) -> set[str]:
 
 def page(url: str) -> str:
     """The page at a URL, which is answered with 200."""
-    with urlopen(Request(url, headers={"Accept": "text/html"}), timeout=LONG) as answer:  # noqa: S310 - http only
+    with urlopen(Request(url, headers={"Accept": "text/html"}), timeout=PATIENCE) as answer:  # noqa: S310 - http only
         text: str = answer.read().decode()
         return text
 

@@ -15,9 +15,7 @@ from typing import Any
 import psycopg
 
 from tests.databases import binary
-
-PATIENCE = 60.0
-"""Seconds that anything may take on a slow machine."""
+from tests.waiting import PATIENCE
 
 _SETTINGS = (
     "fsync=off",  # the machine does not crash, servers do

@@ -23,7 +23,8 @@ from tests.overlay.test_deploy import Site, answers
 from tests.ports import free_port
 from tests.replication.conftest import Pair
 from tests.replication.servers import Server, caught_up
-from tests.running import LONG, Running, a2b
+from tests.running import Running, a2b
+from tests.waiting import PATIENCE
 
 
 class Machines:
@@ -112,7 +113,7 @@ class Readers:
         finally:
             self._over.set()
             for thread in threads:
-                thread.join(LONG)
+                thread.join(PATIENCE)
 
     def _repeat(self, work: Any) -> None:
         while not self._over.is_set():

@@ -13,8 +13,6 @@ from parsers.bitcoin.tx import sha256d
 from tests.indexing import Indexing
 from tests.nodes import Node
 
-LONG = 60.0
-
 Open = Callable[..., Awaitable[NodeChain]]
 
 

@@ -16,12 +16,12 @@ from indexer.retries import Backoff
 from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
-from tests.indexer.chains.following import LONG, Open, hashes, opened
+from tests.indexer.chains.following import Open, hashes, opened
 from tests.indexing import Indexing
 from tests.merging import merge_mined
 from tests.nodes import Node, Publisher
 from tests.oracles.wire import frames
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 __all__ = ["opened"]
 
@@ -292,23 +292,23 @@ async def test_without_a_publisher_the_node_is_polled(kit: ChainKit, opened: Ope
     memory = MemoryChain(*kit.branch(kit["6"]))
     async with Node(memory) as node:
         chain = await opened(node)
-        await chain.wait(LONG)  # what was there at first is news
-        waiting = asyncio.create_task(chain.wait(LONG))
+        await chain.wait(PATIENCE)  # what was there at first is news
+        waiting = asyncio.create_task(chain.wait(PATIENCE))
         seen = node.requests["getbestblockhash"]
         await until(lambda: node.requests["getbestblockhash"] > seen)
         assert not waiting.done()
         memory.arrive(*kit.blocks)
-        await asyncio.wait_for(waiting, LONG)
-        waiting = asyncio.create_task(chain.wait(LONG))
+        await asyncio.wait_for(waiting, PATIENCE)
+        waiting = asyncio.create_task(chain.wait(PATIENCE))
         memory.unconfirmed[b"\1" * 32] = b"x"
-        await asyncio.wait_for(waiting, LONG)
-        await asyncio.wait_for(chain.wait(0.01), LONG)
+        await asyncio.wait_for(waiting, PATIENCE)
+        await asyncio.wait_for(chain.wait(0.01), PATIENCE)
 
 
 async def test_a_publisher_tells_blocks_and_transactions_at_once(
     kit: ChainKit, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indexer.chains.node.chain.SILENT_SECONDS", LONG)
+    monkeypatch.setattr("indexer.chains.node.chain.SILENT_SECONDS", PATIENCE)
     memory, publisher = MemoryChain(*kit.blocks), Publisher()
     loose = kit.pay("bob", 777)
     try:
@@ -316,19 +316,19 @@ async def test_a_publisher_tells_blocks_and_transactions_at_once(
             chain = await opened(node, f"?zmq={publisher.address}")
             news = chain.zmq
             assert news is not None
-            async with asyncio.timeout(LONG):
+            async with asyncio.timeout(PATIENCE):
                 while not news.transactions:  # a subscription takes a moment to be known to the publisher
                     publisher.publish("rawtx", kit.raw(loose))
                     await asyncio.sleep(0.01)
-            await chain.wait(LONG)
+            await chain.wait(PATIENCE)
             getrawtransaction = node.requests["getrawtransaction"]
             assert await chain.transactions([loose.txid]) == {loose.txid: kit.raw(loose)}
             assert node.requests["getrawtransaction"] == getrawtransaction, "it was announced with all its bytes"
             await until(lambda: not news.event.is_set())
-            waiting = asyncio.create_task(chain.wait(LONG))
+            waiting = asyncio.create_task(chain.wait(PATIENCE))
             publisher.publish("hashblock2", bytes(32))
             publisher.publish("hashblock", kit["6"].hash[::-1])
-            await asyncio.wait_for(waiting, LONG)
+            await asyncio.wait_for(waiting, PATIENCE)
             assert news.blocks == 1
     finally:
         publisher.close()
@@ -338,20 +338,20 @@ async def test_what_is_announced_counts_though_the_mempool_takes_long_to_list(
     kit: ChainKit, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("indexer.chains.node.chain.LISTING_FACTOR", 1e9)
-    monkeypatch.setattr("indexer.chains.node.chain.LISTING_LONGEST", LONG)
+    monkeypatch.setattr("indexer.chains.node.chain.LISTING_LONGEST", PATIENCE)
     memory, publisher = MemoryChain(*kit.blocks), Publisher()
     loose = kit.pay("bob", 777)
     try:
         async with Node(memory) as node:
             chain = await opened(node, f"?zmq={publisher.address}")
             assert await chain.mempool() == frozenset()
-            async with asyncio.timeout(LONG):
+            async with asyncio.timeout(PATIENCE):
                 while await chain.mempool() != {loose.txid}:
                     publisher.publish("rawtx", kit.raw(loose))
                     await asyncio.sleep(0.01)
             assert node.requests["getrawmempool"] == 1
             publisher.publish("hashblock", kit["6"].hash[::-1])
-            async with asyncio.timeout(LONG):
+            async with asyncio.timeout(PATIENCE):
                 while await chain.mempool():  # noqa: ASYNC110 - it may be in that block
                     await asyncio.sleep(0.01)
             assert node.requests["getrawmempool"] == 1
@@ -367,10 +367,10 @@ async def test_a_silent_publisher_loses_nothing_but_time(
     publisher.close()
     async with Node(memory) as node:
         chain = await opened(node, f"?zmq={publisher.address},{publisher.address}")
-        await chain.wait(LONG)
-        waiting = asyncio.create_task(chain.wait(LONG))
+        await chain.wait(PATIENCE)
+        waiting = asyncio.create_task(chain.wait(PATIENCE))
         memory.arrive(*kit.blocks)
-        await asyncio.wait_for(waiting, LONG)
+        await asyncio.wait_for(waiting, PATIENCE)
         assert (await chain.tip()).hash == kit["7a"].hash  # type: ignore[union-attr]
 
 

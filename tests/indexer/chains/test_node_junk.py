@@ -22,13 +22,13 @@ from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.nodes import Node
+from tests.waiting import PATIENCE
 
 CALLS = (
     "getbestblockhash", "getblock", "getblockchaininfo", "getblockcount", "getblockhash", "getblockheader",
     "getmempoolinfo", "getrawmempool", "getrawtransaction",
 )  # fmt: skip
 PATHS = ("/rest/block", "/rest/headers")
-LONG = 120.0
 
 RESULTS = (
     None, True, -1, 2**70, 0.5, "", "00", "00" * 32, "00" * 80, "zz" * 32, [], ["00" * 32], [[1]], {}, {"size": [1]},
@@ -77,7 +77,7 @@ async def life(database: Path, mad: dict[str, Any], *, rest: bool, late: bool) -
                 chain.unconfirmed[update.txid] = kit.raw(update)
             node.mad = mad
             with suppress(SourceError):
-                async with asyncio.timeout(LONG):
+                async with asyncio.timeout(PATIENCE):
                     await indexing.refresh()
             node.mad = {}
             await source.close()

@@ -14,14 +14,13 @@ from indexer.chains.node import NodeChain, create
 from indexer.retries import Backoff
 from parsers.bitcoin.tx import read
 from tests.conftest import missing
-from tests.indexer.chains.following import LONG
 from tests.indexing import Indexing
 from tests.litecoind import Litecoind, binary, hash_of
 from tests.nodes import Publisher
 from tests.oracles.witness import WitnessRegistry
 from tests.oracles.witness_commitments import is_honest
 from tests.proved import check_proofs
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 Start = Callable[..., Litecoind]
 Follow = Callable[..., Awaitable[Indexing]]
@@ -278,9 +277,9 @@ async def test_messages_of_a_real_node_are_received_at_once(
     start: Start, follow: Follow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Debian's build has no ZeroMQ: its blocks are published for it, each late, or never."""
-    monkeypatch.setattr("indexer.chains.node.chain.SILENT_SECONDS", LONG)
-    monkeypatch.setattr("indexer.sync.catchup.POLL_SECONDS", LONG, raising=False)
-    monkeypatch.setattr("indexer.sync.follower.POLL_SECONDS", LONG)
+    monkeypatch.setattr("indexer.chains.node.chain.SILENT_SECONDS", PATIENCE)
+    monkeypatch.setattr("indexer.sync.catchup.POLL_SECONDS", PATIENCE, raising=False)
+    monkeypatch.setattr("indexer.sync.follower.POLL_SECONDS", PATIENCE)
     node, publisher = start(), Publisher()
     try:
         indexing = await follow(f"{node.cookie_url}&zmq={publisher.address}")
@@ -290,7 +289,7 @@ async def test_messages_of_a_real_node_are_received_at_once(
         (follower,) = indexing.followers
         running = asyncio.create_task(follower.run())
         await until(lambda: follower.progress.height == 110)
-        async with asyncio.timeout(LONG):
+        async with asyncio.timeout(PATIENCE):
             while not chain.zmq.blocks:  # a subscription takes a moment to be known to the publisher
                 publisher.publish("hashblock", bytes(32))
                 await asyncio.sleep(0.05)
@@ -310,7 +309,7 @@ async def test_messages_of_a_real_node_are_received_at_once(
 
 async def mempool_becomes(chain: Chain, what: Callable[[frozenset[bytes]], bool]) -> bool:
     """Whether the mempool comes to be so: it is listed anew only after a while."""
-    async with asyncio.timeout(LONG):
+    async with asyncio.timeout(PATIENCE):
         while not what(await chain.mempool() or frozenset()):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
     return True

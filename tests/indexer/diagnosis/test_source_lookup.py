@@ -19,6 +19,7 @@ from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
+from tests.waiting import PATIENCE
 
 BSV = {"demo": by_caip2("bsv:regtest")}
 
@@ -176,7 +177,7 @@ async def test_a_source_that_answers_with_something_else_is_not_believed(registr
 async def test_sources_that_fail_hang_or_are_not_open_are_not_waited_for(
     registry: DiagnosedRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "SECONDS", 0.05)
+    monkeypatch.setattr(asking, "SECONDS", 1.0)
     await registry.indexing.catch_up()
     down, first = MemoryChain(*registry.kit.blocks), registry.kit.inscribe(agent())
     down.down = "no route"
@@ -233,7 +234,7 @@ async def test_a_loop_that_does_not_get_to_it_is_not_waited_for(
     monkeypatch.setattr(asking, "SECONDS", -0.95)
     monkeypatch.setattr(asking, "find_transaction", never)
     assert (await registry.diagnose("ab" * 32))["where"] == "nowhere"
-    await asyncio.wait_for(ended.wait(), 60)
+    await asyncio.wait_for(ended.wait(), PATIENCE)
 
 
 async def test_a_transaction_of_more_parts_than_are_read_is_not_parsed(registry: DiagnosedRegistry) -> None:

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from indexer.fetcher.thumbnail import FORMATS
+from tests.waiting import PATIENCE
 
 _STATUS = Path("/proc/self/status")
 HAS_SECCOMP = "Seccomp_filters:" in (_STATUS.read_text() if _STATUS.exists() else "")
@@ -55,7 +56,7 @@ def drawn(form: str) -> bytes:
 def test_a_confined_process_gets_neither_network_nor_files_nor_processes(tmp_path: Path) -> None:
     (tmp_path / "there").write_text("secret")
     done = subprocess.run(
-        [sys.executable, "-c", CONFINED], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", CONFINED], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     confined, *refused = done.stdout.splitlines()
     assert confined == "True"
@@ -67,7 +68,7 @@ def test_a_confined_process_gets_neither_network_nor_files_nor_processes(tmp_pat
 @pytest.mark.parametrize("form", [*FORMATS, "MPO"])
 def test_a_confined_process_draws_every_kind_of_picture(form: str) -> None:
     program = "from indexer.fetcher import thumbnail; thumbnail.main(1_300)"
-    done = subprocess.run([sys.executable, "-c", program], input=drawn(form), capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], input=drawn(form), capture_output=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, b"")
     with Image.open(BytesIO(done.stdout)) as created:
         assert created.format == "WEBP"

@@ -16,6 +16,7 @@ from tests.chainkit import agent
 from tests.conftest import missing
 from tests.indexing import Indexing
 from tests.litecoind import Litecoind, binary
+from tests.waiting import PATIENCE
 
 
 class Followed:
@@ -31,7 +32,7 @@ class Followed:
 
     async def until(self, id_: Outpoint, confirmed: list[str], pending: list[str]) -> None:
         """Look until it is so."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while (now := self.kinds(id_)) != (confirmed, pending):
             assert time.monotonic() < end, f"{now} at {self.indexing.store.blocks.newest('ltc')}"
             await self.indexing.refresh()

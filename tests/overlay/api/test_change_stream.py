@@ -26,7 +26,7 @@ from overlay.listings.records import FeedChange, FeedPage
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import FakeStore, changed
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 
 class Outbox(FakeStore):
@@ -85,7 +85,7 @@ class Reader:
         results: list[Event] = []
         while len(results) < count:
             while b"\n\n" not in self._text:
-                chunk = await asyncio.wait_for(self.response.content.readany(), 30)
+                chunk = await asyncio.wait_for(self.response.content.readany(), PATIENCE)
                 assert chunk, f"the stream ended after {len(results)} of {count} events"
                 self._text += chunk
             block, _, self._text = self._text.partition(b"\n\n")
@@ -96,13 +96,13 @@ class Reader:
     async def raw(self, expected: bytes) -> None:
         """Wait until these bytes have come, outside events."""
         while expected not in self._text:
-            chunk = await asyncio.wait_for(self.response.content.readany(), 30)
+            chunk = await asyncio.wait_for(self.response.content.readany(), PATIENCE)
             assert chunk, f"the stream ended without {expected!r}"
             self._text += chunk
 
     async def ended(self) -> bool:
         """Whether the stream has ended, by the server."""
-        rest = self._text + await asyncio.wait_for(self.response.content.read(), 30)
+        rest = self._text + await asyncio.wait_for(self.response.content.read(), PATIENCE)
         return re.fullmatch(rb"(retry: 2000\n\n)?(retry: [1-6][0-9]{3}\n\n)?", rest) is not None
 
 
@@ -251,7 +251,7 @@ async def test_a_client_may_have_so_many_streams_and_no_more(
         async with client.get("/v1/stream") as response:
             assert int(response.headers["Retry-After"]) > 0
             assert "2 streams are open" in (await problem(response, 429))["detail"]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while streaming.process.counters.gauge(change_broadcaster.STREAMS):  # noqa: ASYNC110 - the server notices that a client left
             await asyncio.sleep(0.01)
     async with reading(client) as again:
@@ -272,7 +272,7 @@ async def test_all_streams_together_are_bounded(
 async def test_a_reader_that_takes_nothing_is_dropped(
     serve: Serve, streaming: AppServices, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes_api, "SLOW_SECONDS", 0.2)
+    monkeypatch.setattr(changes_api, "SLOW_SECONDS", 1.0)
     outbox.write(100_000)
     client = await serve(streaming)
     assert client._base_url is not None
@@ -280,7 +280,7 @@ async def test_a_reader_that_takes_nothing_is_dropped(
     _, writer = await asyncio.open_connection(host, port, limit=1)
     writer.write(b"GET /v1/stream HTTP/1.1\r\nHost: x\r\n\r\n")
     gauge = streaming.process.counters.gauge
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not gauge(change_broadcaster.STREAMS):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         while gauge(change_broadcaster.STREAMS):  # noqa: ASYNC110
@@ -299,7 +299,7 @@ async def test_streams_end_at_once_when_the_server_does(streaming: AppServices) 
     host, port = runner.addresses[0][:2]
     async with ClientSession(f"http://{host}:{port}") as client, reading(client) as reader:
         await reader.read(3)
-        await asyncio.wait_for(runner.cleanup(), 60)
+        await asyncio.wait_for(runner.cleanup(), PATIENCE)
         assert await reader.ended()
 
 
@@ -334,7 +334,7 @@ async def test_an_unavailable_database_is_logged_once(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(supervision, "BACKOFF", Backoff(0.001, 30))
+    monkeypatch.setattr(supervision, "BACKOFF", Backoff(0.001, PATIENCE))
     client = await serve(streaming)
     async with reading(client) as reader:
         await reader.read(3)

@@ -15,7 +15,7 @@ from overlay.api import connection_limits, server
 from overlay.api.connection_limits import ClientAddresses, ConnectionLimits, room
 from overlay.api.services import AppServices
 from overlay.app.http_app import create_app
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 HELLO = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 Opened = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -40,21 +40,21 @@ async def address(services: AppServices) -> AsyncIterator[tuple[web.AppRunner, C
 
 
 async def head(reader: asyncio.StreamReader) -> bytes:
-    return (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)).partition(b"\r\n")[0]
+    return (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)).partition(b"\r\n")[0]
 
 
 @pytest.mark.parametrize("begun", [b"", HELLO, b"GET / HT", b"POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Le"])
 async def test_a_silent_connection_is_closed(
     monkeypatch: pytest.MonkeyPatch, services: AppServices, begun: bytes
 ) -> None:
-    monkeypatch.setattr(server, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(server, "IDLE_SECONDS", 3.0 if begun == HELLO else 0.5)
     runner = server.create_runner(create_app(services))
     await server.listen(runner, "127.0.0.1", 0)
     try:
         reader, writer = await asyncio.open_connection(*runner.addresses[0][:2])
         writer.write(begun)
         try:
-            message = await asyncio.wait_for(reader.read(), 30)
+            message = await asyncio.wait_for(reader.read(), PATIENCE)
         except ConnectionResetError:  # closed before the server has read what was sent
             message = b""
         assert message.startswith(b"HTTP/1.1 200 ") == (begun == HELLO)
@@ -65,7 +65,7 @@ async def test_a_silent_connection_is_closed(
 
 async def test_a_connection_that_reads_nothing_is_closed(address, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     runner, connect = address
-    monkeypatch.setattr(server, "STUCK_SECONDS", 0.2)
+    monkeypatch.setattr(server, "STUCK_SECONDS", 1.0)
     _, slow = await connect()
     slow.transport.pause_reading()
     slow.write(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 400)
@@ -85,7 +85,7 @@ async def test_connections_beyond_the_limit_are_refused_with_a_reason(address) -
         assert await head(reader) == b"HTTP/1.1 200 OK"
     reader, writer = await connect()
     assert await head(reader) == b"HTTP/1.1 503 Service Unavailable"
-    assert await asyncio.wait_for(reader.read(), 30) == b""
+    assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
     assert len(runner.server.connections) == 2
     stored[0][1].close()
     await until(lambda: len(runner.server.connections) == 1)

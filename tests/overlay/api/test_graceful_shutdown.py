@@ -22,8 +22,8 @@ from overlay.app.workers import CLEAN_SECONDS
 from tests.overlay.calls import problem
 from tests.overlay.fakes import FakeEngine
 from tests.ports import free_port
-from tests.running import LONG, Running
-from tests.waiting import until
+from tests.running import Running
+from tests.waiting import PATIENCE, until
 
 BODY = b'{"name": "Echo"}'
 
@@ -36,7 +36,7 @@ class Waiting(FakeEngine):
 
     def search(self, query: Any) -> Any:
         self.began.set()
-        assert self.may.wait(LONG)
+        assert self.may.wait(PATIENCE)
         return super().search(query)
 
 
@@ -63,7 +63,7 @@ async def serving(services: AppServices) -> AsyncIterator[tuple[web.AppRunner, C
 
 
 async def until_searching() -> None:
-    assert await asyncio.to_thread(Waiting.began.wait, LONG)
+    assert await asyncio.to_thread(Waiting.began.wait, PATIENCE)
 
 
 async def is_refused(port: int) -> bool:
@@ -83,8 +83,8 @@ async def test_what_is_under_way_is_finished_while_nothing_new_is_taken_in(waiti
         stream = await client.get("/v1/stream")
         search = asyncio.create_task(client.get("/v1/search?q=tower"))
         await until_searching()
-        draining = asyncio.create_task(drain(runner, LONG, asyncio.Event(), CLEAN_SECONDS))
-        message = await asyncio.wait_for(stream.content.read(), LONG)
+        draining = asyncio.create_task(drain(runner, PATIENCE, asyncio.Event(), CLEAN_SECONDS))
+        message = await asyncio.wait_for(stream.content.read(), PATIENCE)
         assert message.startswith(b"retry: 2000\n\n")
         assert message.rpartition(b"retry: ")[2].strip().isdigit()
         assert await is_refused(port)
@@ -97,10 +97,10 @@ async def test_what_is_under_way_is_finished_while_nothing_new_is_taken_in(waiti
         async with await search as response:
             assert response.status == 200
             assert (await response.json())["total"] == 2
-        await asyncio.wait_for(draining, LONG)
+        await asyncio.wait_for(draining, PATIENCE)
 
 
-@pytest.mark.parametrize(("seconds", "hurried"), [(0.1, False), (LONG, True)])
+@pytest.mark.parametrize(("seconds", "hurried"), [(0.1, False), (PATIENCE, True)])
 async def test_what_takes_too_long_is_given_up(waiting: AppServices, seconds: float, hurried: bool) -> None:
     hurry = asyncio.Event()
     async with serving(waiting) as (runner, client):
@@ -108,7 +108,7 @@ async def test_what_takes_too_long_is_given_up(waiting: AppServices, seconds: fl
         await until_searching()
         if hurried:
             hurry.set()
-        await asyncio.wait_for(drain(runner, seconds, hurry, CLEAN_SECONDS), LONG)
+        await asyncio.wait_for(drain(runner, seconds, hurry, CLEAN_SECONDS), PATIENCE)
         with pytest.raises(ClientConnectionError):  # at once, or when it asks a second time
             await search
 
@@ -117,7 +117,7 @@ async def test_without_anything_under_way_it_ends_at_once(services: AppServices)
     async with serving(services) as (runner, client):
         async with client.get("/healthz") as response:
             assert response.status == 200
-        await asyncio.wait_for(drain(runner, 10 * LONG, asyncio.Event(), CLEAN_SECONDS), LONG)
+        await asyncio.wait_for(drain(runner, 10 * PATIENCE, asyncio.Event(), CLEAN_SECONDS), PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -138,14 +138,14 @@ async def test_a_request_whose_body_does_not_arrive_is_not_waited_for(
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(request_bytes)
         await until(lambda: len(runner.app[CONTEXT].under_way) == 2)
-        draining = asyncio.create_task(drain(runner, LONG, asyncio.Event(), CLEAN_SECONDS))
+        draining = asyncio.create_task(drain(runner, PATIENCE, asyncio.Event(), CLEAN_SECONDS))
         with suppress(ConnectionError):
-            assert await asyncio.wait_for(reader.read(), LONG) == b""
+            assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
         assert not draining.done(), "what has arrived is still answered"
         Waiting.may.set()
         async with await search as response:
             assert response.status == 200
-        await asyncio.wait_for(draining, LONG)
+        await asyncio.wait_for(draining, PATIENCE)
         writer.close()
     assert "given up" not in caplog.text
 
@@ -154,20 +154,20 @@ async def test_a_stream_whose_reader_takes_nothing_is_not_waited_for(
     services: AppServices, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("overlay.api.changes_api._GREETING", b":" * (64 << 20))
-    monkeypatch.setattr("overlay.api.changes_api.SLOW_SECONDS", 10 * LONG)
+    monkeypatch.setattr("overlay.api.changes_api.SLOW_SECONDS", 10 * PATIENCE)
     async with serving(services) as (runner, _):
         host, port = runner.addresses[0][:2]
         _, writer = await asyncio.open_connection(host, port, limit=1_000)
         writer.write(b"GET /v1/stream HTTP/1.1\r\nHost: a\r\n\r\n")
         await until(lambda: runner.app[CONTEXT].under_way)
-        await asyncio.wait_for(drain(runner, 10 * LONG, asyncio.Event(), CLEAN_SECONDS), LONG)
+        await asyncio.wait_for(drain(runner, 10 * PATIENCE, asyncio.Event(), CLEAN_SECONDS), PATIENCE)
         writer.close()
     assert "given up" not in caplog.text
 
 
 def begun(port: int) -> socket.socket:
     """A connection on which a request is half sent: the server has begun to answer when it says to go on."""
-    created = socket.create_connection(("127.0.0.1", port), LONG)
+    created = socket.create_connection(("127.0.0.1", port), PATIENCE)
     head = f"POST /v1/check HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: {len(BODY)}\r\n\r\n"
     created.sendall(head.encode())
     assert created.recv(1_000).startswith(b"HTTP/1.1 100")
@@ -193,7 +193,7 @@ def test_workers_finish_their_requests_when_the_first_of_them_is_stopped(tmp_pat
         (child,) = running.until(lambda: workers(pid))
         connections = [begun(port) for _ in range(2)]  # with the others as many as one client may have under way
         never = [begun(port) for _ in range(2)]
-        stream = socket.create_connection(("127.0.0.1", port), LONG)
+        stream = socket.create_connection(("127.0.0.1", port), PATIENCE)
         stream.sendall(b"GET /v1/stream HTTP/1.1\r\nHost: a\r\n\r\n")
         assert b"retry: 2000" in stream.recv(1_000) + stream.recv(1_000)
         for connection in connections:
@@ -203,7 +203,7 @@ def test_workers_finish_their_requests_when_the_first_of_them_is_stopped(tmp_pat
         running.until(lambda: is_closed(port))
         for answer in map(whole, connections):
             assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
-        assert running.process.wait(LONG) == 0, "those who send no more are not waited for"
+        assert running.process.wait(PATIENCE) == 0, "those who send no more are not waited for"
         assert "given up" not in running.err
         for connection in never:
             connection.close()
@@ -218,7 +218,7 @@ def workers(pid: int) -> list[str]:
 
 def is_closed(port: int) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), LONG).close()
+        socket.create_connection(("127.0.0.1", port), PATIENCE).close()
     except ConnectionRefusedError:
         return True
     return False

@@ -16,13 +16,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from indexer.model import EventKind
-from tests.running import LONG, SAMPLE, Running
+from tests.running import SAMPLE, Running
+from tests.waiting import PATIENCE
 
 
 def ask(url: str, method: str = "GET") -> tuple[int, Any, bytes]:
     """Status, headers and body."""
     try:
-        with urlopen(Request(url, method=method), timeout=LONG) as answer:  # noqa: S310 - http only
+        with urlopen(Request(url, method=method), timeout=PATIENCE) as answer:  # noqa: S310 - http only
             return answer.status, answer.headers, answer.read()
     except HTTPError as error:
         with error:
@@ -110,7 +111,7 @@ def test_an_address_that_is_taken_ends_it_with_the_reason(watched: tuple[Running
     running, url = watched
     taken = url.removeprefix("http://")
     with Running("index", "--chains", SAMPLE, "--metrics", taken, cwd=tmp_path) as other:
-        assert other.process.wait(LONG) == 3
+        assert other.process.wait(PATIENCE) == 3
         assert f"cannot serve on 127.0.0.1 port {taken.partition(':')[2]}: Address already in use" in other.err
     assert running.process.poll() is None
 

@@ -15,9 +15,9 @@ from overlay.api.services import AppServices
 from tests.overlay.calls import get, problem
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import changed, diagnose
+from tests.waiting import PATIENCE
 
 TXID = "ab" * 32
-PATIENCE = 60.0
 
 
 class Held:

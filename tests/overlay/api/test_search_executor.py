@@ -19,9 +19,9 @@ from overlay.search.term_dictionary import TermDictionary
 from tests.overlay.calls import get, problem
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import FakeEngine, changed
+from tests.waiting import PATIENCE
 
 LONG = "/v1/search?sort=name"
-PATIENCE = 60.0
 
 
 class Held(FakeEngine):

@@ -13,7 +13,7 @@ from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.payments.store_records import TaskState
 from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, claim_of, payment, price, script_of
 from tests.overlay.payments.paid_server import TASK, PaidServer, header, refusal
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 CALLS = 8
 
@@ -100,7 +100,7 @@ async def test_other_claims_are_judged_at_once(server: PaidServer) -> None:
     work = SlowWork(server)
     call = asyncio.create_task(work.call(claim_of(first)))
     await until(lambda: server.done == 1)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         assert refusal(await work.call(claim_of(first), "another-task-of-it-2")) == (402, -32031, "duplicate")
         assert refusal(await work.call(claim_of(rival), "another-task-of-it-2")) == (402, -32031, "duplicate")
         assert (await work.call(claim_of(rival))).status == 402

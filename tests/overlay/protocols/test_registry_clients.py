@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import ROOT, missing
 from tests.overlay.protocols.vectors import api_page
+from tests.waiting import PATIENCE
 
 PYTHON = ROOT / ".venv-clients" / "bin" / "python"
 HERE = Path(__file__).parent
@@ -21,7 +22,7 @@ TOOLHIVE = HERE / "toolhive" / "toolhive"
 
 def read_by(*command: str | Path) -> Any:
     """The output of a client, parsed."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

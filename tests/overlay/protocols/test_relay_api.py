@@ -22,6 +22,7 @@ from parsers.bitcoin.tx import Outpoint
 from tests.local_http import local_http
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent
 from tests.running import Running
+from tests.waiting import PATIENCE
 
 PRICING = [{"capability": "web_search", "unit_cost": 1_000, "currency": "SAT", "per": "task"}]
 
@@ -53,7 +54,7 @@ class Client:
         now = int(time.time() * 1_000)
         token = agent.token(aud=audience, iat=now, exp=now + 300_000, jti=f"jti-{self.count}")
         headers = {"Authorization": f"Bearer motebit:{token}", **more.pop("headers", {})}
-        return local_http.request(method, self.url + path, headers=headers, timeout=30, **more)
+        return local_http.request(method, self.url + path, headers=headers, timeout=PATIENCE, **more)
 
     def register(self, agent: Agent, **more: Any) -> httpx.Response:
         registration = {

@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.conftest import missing
 from tests.local_http import local_http
 from tests.overlay.protocols.vectors import api_page
+from tests.waiting import PATIENCE
 
 EXAMPLES = 8
 """Requests for each operation and phase; with all phases, about 1,400."""
@@ -89,7 +90,7 @@ def test_every_answer_is_as_documented(overlay_url: str, tmp_path: Path) -> None
         "--exclude-path", STREAMS, "--max-examples", str(EXAMPLES), "--generation-deterministic",
         "--no-color",
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path)
     assert done.returncode == 0, done.stdout[-8_000:] + done.stderr
     counts = re.search(r"Selected: (\d+)/(\d+)\s+Tested: (\d+)", done.stdout)
     assert counts

@@ -15,6 +15,7 @@ from overlay.systems.x402.x402_api import accepts, resource
 from tests.conftest import missing
 from tests.local_http import local_http
 from tests.overlay.protocols.vectors import api_page, recorded, send
+from tests.waiting import PATIENCE
 
 CLIENT = Path(__file__).parent / "x402_client"
 REFUSED = ("limit=0", "limit=many", "offset=-1", "nonsense=1", "/discovery/search")
@@ -182,7 +183,8 @@ def test_what_the_bazaar_does_not_take_is_left_out(logo: str, shown: bool) -> No
 def test_the_bazaar_client_reads_all_pages(overlay_url: str) -> None:
     if shutil.which("node") is None or not (CLIENT / "node_modules").is_dir():
         missing("@x402/extensions: run `npm ci` in tests/overlay/protocols/x402_client;")
-    done = subprocess.run(["node", "bazaar.js", overlay_url], cwd=CLIENT, capture_output=True, text=True, timeout=120)
+    command = ["node", "bazaar.js", overlay_url]
+    done = subprocess.run(command, cwd=CLIENT, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert ids(result["paged"]) == ids(result["all"]["items"])

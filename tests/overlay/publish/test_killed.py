@@ -16,7 +16,8 @@ from aiohttp.test_utils import TestServer
 
 from overlay.publish.keys import PublisherKey
 from tests.chainkit import agent
-from tests.running import LONG, environment
+from tests.running import environment
+from tests.waiting import PATIENCE
 
 KEY = PublisherKey(sha256(b"the publisher's key").digest(), "testnet")
 
@@ -64,7 +65,7 @@ async def run(miner: Miner, url: str, *command: str, seconds: float | None = Non
         if os.path.exists(folder / "out.json"):  # noqa: ASYNC240, PTH110 - what is waited for
             miner.kill()
         await asyncio.sleep(0)
-    return await asyncio.wait_for(ended, LONG)
+    return await asyncio.wait_for(ended, PATIENCE)
 
 
 @pytest.mark.parametrize("instant", ["saved", "request", "response", 0.3, 0.6, 0.9])

@@ -19,6 +19,7 @@ from overlay.engines.native.writing import joined
 from overlay.search.query import Query
 from tests.contracts.listed import listing
 from tests.overlay.engines.native import damaging
+from tests.waiting import PATIENCE
 
 WORDS = ("alpha", "beta", "gamma")
 
@@ -47,7 +48,7 @@ class Held:
     def __call__(self, folder: Path, name: str, sources: Sequence[Segment]) -> SegmentEntry:
         entry = joined(folder, name, sources)
         self.begun.set()
-        assert self.released.wait(30)
+        assert self.released.wait(PATIENCE)
         return entry
 
 
@@ -69,7 +70,7 @@ def test_commits_during_a_merge_hold_afterwards(engine: NativeEngine, monkeypatc
     merge = Held(monkeypatch)
     put(engine, 1, "alpha", *"abcd")
     put(engine, 2, "alpha", *"efgh")
-    assert merge.begun.wait(30)
+    assert merge.begun.wait(PATIENCE)
     assert segments(engine) == [(4, 0), (4, 0)]
     put(engine, 3, "beta", "a")
     engine.write(["f"], [], IndexPosition("e", 4))
@@ -128,7 +129,7 @@ def test_a_merge_of_what_was_removed_meanwhile_adds_nothing(
     merge = Held(monkeypatch)
     put(engine, 1, "alpha", *"abcd")
     put(engine, 2, "alpha", *"efgh")
-    assert merge.begun.wait(30)
+    assert merge.begun.wait(PATIENCE)
     engine.write(None, [listing("z", "beta")], IndexPosition("e", 3))
     merge.released.set()
     engine.jobs.wait()
@@ -143,7 +144,7 @@ def test_closing_abandons_a_merge_that_takes_too_long(tmp_path: Path, monkeypatc
     engine = NativeEngine(tmp_path, make=True)
     put(engine, 1, "alpha", *"abcd")
     put(engine, 2, "alpha", *"efgh")
-    assert merge.begun.wait(30)
+    assert merge.begun.wait(PATIENCE)
     thread = engine.jobs.thread
     engine.close()
     before = manifest.read(tmp_path)

@@ -8,6 +8,7 @@ from types import FrameType
 import pytest
 
 from overlay.engines.native.background_jobs import BackgroundJobs, Job
+from tests.waiting import PATIENCE
 
 
 def test_no_job_begins_before_the_last_one_has_ended_though_an_earlier_thread_ends_late() -> None:
@@ -18,11 +19,11 @@ def test_no_job_begins_before_the_last_one_has_ended_though_an_earlier_thread_en
     def slow_to_end(frame: FrameType, event: str, result: object) -> None:
         if event == "return" and frame.f_code.co_name == "_following" and result is None and not idle.is_set():
             idle.set()
-            may_end.wait(10)
+            may_end.wait(PATIENCE)
 
     def second() -> None:
         begun.append("second")
-        may_finish.wait(10)
+        may_finish.wait(PATIENCE)
 
     waiting: list[Job] = [lambda: begun.append("first")]
     jobs = BackgroundJobs(lambda: waiting.pop(0) if waiting else None)
@@ -30,19 +31,19 @@ def test_no_job_begins_before_the_last_one_has_ended_though_an_earlier_thread_en
     try:
         jobs.start()
         first_thread = jobs.thread
-        assert idle.wait(10)
+        assert idle.wait(PATIENCE)
     finally:
         threading.setprofile(None)
     waiting.append(second)
     jobs.start()
     may_end.set()
     assert first_thread is not None
-    first_thread.join(10)
+    first_thread.join(PATIENCE)
     waiting.append(lambda: begun.append("third"))
     jobs.start()
     assert "third" not in begun
     may_finish.set()
-    jobs.wait(10)
+    jobs.wait(PATIENCE)
     assert begun == ["first", "second", "third"]
 
 
@@ -56,7 +57,7 @@ def test_after_a_job_that_raised_an_exception_another_is_started(monkeypatch: py
     waiting: list[Job] = [fail, done.set]
     jobs = BackgroundJobs(lambda: waiting.pop(0) if waiting else None)
     jobs.start()
-    assert raised.wait(10)
+    assert raised.wait(PATIENCE)
     jobs.wait()
     jobs.start()
-    assert done.wait(10)
+    assert done.wait(PATIENCE)

@@ -22,6 +22,7 @@ from overlay.engines.native.segment_file import SegmentError, SegmentFile
 from overlay.text.compact_json import decode, encode
 from tests.conftest import ROOT
 from tests.overlay.engines.native.faults import failing
+from tests.waiting import PATIENCE
 
 ENTRY = SegmentEntry("base", 100, is_history=False, deleted_file="base-1", deleted=2)
 SAMPLE = Manifest(7, IndexPosition("an epoch", 12), 1_700_000_000, (ENTRY, SegmentEntry("old", 3, True, "", 0)), "")
@@ -262,7 +263,7 @@ def test_another_process_sees_each_commit_by_its_stamp(tmp_path: Path) -> None:
             for number in range(1, 6):
                 manifest.publish(tmp_path, replace(SAMPLE, number=number))
                 assert reader.stdout.readline() == f"{number}\n"
-            assert reader.wait(30) == 0
+            assert reader.wait(PATIENCE) == 0
         finally:
             reader.kill()
 

@@ -17,6 +17,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.conftest import missing
+from tests.waiting import PATIENCE
 
 HERE = Path(__file__).parent
 PYTHON = str(HERE / "python_modules")
@@ -47,7 +48,7 @@ def run(url: str, script: str, *arguments: str) -> dict[str, Any]:
                 missing("a2a-sdk 0.3 (pip install --no-deps --target python_modules -r python_modules.txt)")
             environment = {"PYTHONPATH": PYTHON}
     done = subprocess.run(
-        [*command, HERE / script, url, *arguments], capture_output=True, text=True, timeout=120,
+        [*command, HERE / script, url, *arguments], capture_output=True, text=True, timeout=PATIENCE,
         env={**os.environ, **environment},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

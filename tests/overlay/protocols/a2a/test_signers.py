@@ -22,6 +22,7 @@ from parsers.claims.card_signature import verify
 from tests.conftest import missing
 from tests.parsers.claims.signing import jwk, private
 from tests.parsers.claims.test_card_signature import PRICED
+from tests.waiting import PATIENCE
 
 HERE = Path(__file__).parent
 OLD = {
@@ -45,7 +46,7 @@ def sign(signer: str, card: dict[str, Any]) -> dict[str, Any]:
         command = [sys.executable, HERE / "sign.py"]
         environment |= {"PYTHONPATH": str(HERE / "python_modules")} if signer == "a2a-sdk 0.3.26" else {}
     done = subprocess.run(
-        [*command, key], input=json.dumps(card), capture_output=True, text=True, timeout=120, env=environment
+        [*command, key], input=json.dumps(card), capture_output=True, text=True, timeout=PATIENCE, env=environment
     )
     assert done.returncode == 0, done.stderr
     signed: dict[str, Any] = json.loads(done.stdout)

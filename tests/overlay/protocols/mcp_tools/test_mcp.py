@@ -22,6 +22,7 @@ from overlay.systems.mcp.tools import NOTICE, TOOLS
 from tests.conftest import ROOT, missing
 from tests.local_http import local_http
 from tests.overlay.protocols.vectors import api_page, recorded, send
+from tests.waiting import PATIENCE
 
 HERE = Path(__file__).parent
 WATCHTOWER = "dc35745fe6bf0623a33a2d79bcfeaeb9d34808c5d37d772598ebe5fa93db9dd7_0"
@@ -205,7 +206,7 @@ def test_the_inspector_lists_and_calls_tools(overlay_url: str) -> None:
     def inspect(*arguments: str) -> dict[str, Any]:
         command = [program, "--cli", f"{overlay_url}/mcp", "--transport", "http", *arguments]
         environment = {**os.environ, "HOME": str(HERE / "node_modules")}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environment)
         assert done.returncode == 0, done.stderr
         printed: dict[str, Any] = json.loads(done.stdout)
         return printed

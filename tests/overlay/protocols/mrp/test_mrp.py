@@ -27,6 +27,7 @@ from tests.overlay.calls import get
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import API_SYSTEMS, changed, priced
 from tests.overlay.protocols.vectors import api_page, recorded, send
+from tests.waiting import PATIENCE
 
 PYTHON = Path(__file__).parent / "python_modules"
 WATCHTOWER = "dc35745fe6bf0623a33a2d79bcfeaeb9d34808c5d37d772598ebe5fa93db9dd7_0"
@@ -87,7 +88,7 @@ def mrpd_command(*arguments: str) -> tuple[list[str], dict[str, str]]:
 
 def mrpd(*arguments: str) -> str:
     command, environment = mrpd_command(*arguments)
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environment).stdout
 
 
 def test_mrpd_ranks_the_listings_with_a_capability_and_reads_their_manifests(overlay_url: str) -> None:

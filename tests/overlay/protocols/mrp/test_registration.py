@@ -19,6 +19,7 @@ from tests.https import Https
 from tests.local_http import local_http
 from tests.overlay.protocols.mrp.test_mrp import message, moment, mrpd, mrpd_command
 from tests.running import Running
+from tests.waiting import PATIENCE
 
 HOST, OTHER, ISSUER = "provider.example", "other.example", "issuer.example"
 URL = f"https://{HOST}/mrp/manifest"
@@ -54,7 +55,7 @@ def submit(registry: str, url: str = URL) -> dict[str, Any]:
 
 
 def verify(registry: str, token: str) -> httpx.Response:
-    return local_http.post(f"{registry}/mrp/registry/verify", json={"token": token}, timeout=30)
+    return local_http.post(f"{registry}/mrp/registry/verify", json={"token": token}, timeout=PATIENCE)
 
 
 def entries(registry: str, **parameters: Any) -> list[str]:
@@ -85,7 +86,7 @@ def test_mrpd_publishes_a_provider_and_finds_it(hosts: Https, registry: str) -> 
         expected = printed[printed.index(f"https://{HOST}{path}") + 2]
         hosts.bodies[HOST, path] = expected.encode()
         rest = client.stdout.read()
-        assert client.wait(timeout=60) == 0, rest
+        assert client.wait(timeout=PATIENCE) == 0, rest
     assert "Verified and published" in rest
     assert f'"manifest_url": "{URL}"' in rest
     printed_route = mrpd("route", "read this", "--capability", "summarize", "--registry", registry)
