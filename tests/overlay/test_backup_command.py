@@ -22,7 +22,7 @@ from overlay.systems.relay.store import RelayStore
 from tests.databases import Cluster
 from tests.indexer.store.test_backup import contents
 from tests.indexer.store.test_one_database import COMPONENTS
-from tests.running import SAMPLE, Running, a2b
+from tests.running import SAMPLE, Running, a2b_here
 
 
 def indexed(folder: Path, *database: str) -> None:
@@ -36,7 +36,7 @@ def indexed(folder: Path, *database: str) -> None:
 
 
 def state_hash(folder: Path, *database: str) -> str | None:
-    done = a2b("status", "--json", "--data", str(folder / "data"), *database, cwd=folder)
+    done = a2b_here("status", "--json", "--data", str(folder / "data"), *database, cwd=folder)
     hashed = json.loads(done.stdout)["stateHash"].get("demo") if done.returncode == 0 else None
     return hashed["hash"] if hashed and hashed["height"] == 125 else None
 
@@ -54,7 +54,7 @@ def test_what_is_restored_and_read_again_is_the_same_registry(
         use(engine)
     with Running("up", "--port", "0", "--data", str(old / "data"), cwd=old) as running:
         running.until_ready()
-        done = a2b("backup", str(file), "--data", str(old / "data"), cwd=old)
+        done = a2b_here("backup", str(file), "--data", str(old / "data"), cwd=old)
         assert (done.returncode, "the keys of this server" in done.stdout) == (0, True), done.stderr
         running.stop()
     assert file.stat().st_mode & 0o777 == 0o600
@@ -64,7 +64,7 @@ def test_what_is_restored_and_read_again_is_the_same_registry(
         url = cluster.new()
     database = ("--database", url)
     keys = ("--identity-key", str(new / "keys.json"))
-    done = a2b("restore", str(file), "--data", str(new / "data"), *database, *keys, cwd=new)
+    done = a2b_here("restore", str(file), "--data", str(new / "data"), *database, *keys, cwd=new)
     assert (done.returncode, done.stdout.startswith("restored")) == (0, True), done.stderr
     assert (new / "keys.json").stat().st_mode & 0o777 == 0o600
     assert json.loads((new / "keys.json").read_bytes()) == json.loads((old / "data" / "identity.json").read_bytes())
@@ -77,10 +77,12 @@ def test_what_is_restored_and_read_again_is_the_same_registry(
         assert after[name] == before[name], name
     exports = []
     for folder, more in ((old, ()), (new, database)):
-        assert a2b("export", str(folder / "facts"), "--data", str(folder / "data"), *more, cwd=folder).returncode == 0
+        assert (
+            a2b_here("export", str(folder / "facts"), "--data", str(folder / "data"), *more, cwd=folder).returncode == 0
+        )
         exports.append((folder / "facts").read_bytes())
     assert exports[0] == exports[1]
-    done = a2b("restore", str(file), "--data", str(new / "data"), *database, *keys, cwd=new)
+    done = a2b_here("restore", str(file), "--data", str(new / "data"), *database, *keys, cwd=new)
     assert (done.returncode, "restore into a new database" in done.stderr) == (3, True)
     engine.dispose()
     again.dispose()
@@ -92,23 +94,25 @@ def test_wrong_files_and_other_keys_are_refused_before_anything_is_written(tmp_p
         (("backup", str(tmp_path / "b")), 3, "there is no database"),
         (("restore", str(tmp_path / "b")), 2, "is not there"),
     ):
-        done = a2b(*arguments, *data, cwd=tmp_path)
+        done = a2b_here(*arguments, *data, cwd=tmp_path)
         assert (done.returncode, why in done.stderr) == (code, True), done.stderr
     assert not (tmp_path / "data").exists()
     connect_folder = tmp_path / "first"
     connect_folder.mkdir()
     connect(f"sqlite:///{connect_folder}/a2b.db").dispose()
-    done = a2b("backup", str(tmp_path / "b"), "--data", str(connect_folder), cwd=tmp_path)
+    done = a2b_here("backup", str(tmp_path / "b"), "--data", str(connect_folder), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"wrote 0 rows and no keys of this server to {tmp_path}/b\n")
     (tmp_path / "broken").write_bytes((tmp_path / "b").read_bytes()[:-20])
-    done = a2b("restore", str(tmp_path / "broken"), *data, cwd=tmp_path)
+    done = a2b_here("restore", str(tmp_path / "broken"), *data, cwd=tmp_path)
     assert (done.returncode, "cut off" in done.stderr) == (1, True), done.stderr
     head, rest = (tmp_path / "b").read_bytes().split(b"\n", 1)
     keys = {"ed25519": "11" * 32, "secp256k1": "22" * 32}
     (tmp_path / "keys").write_bytes(json.dumps(json.loads(head) | {"keys": keys}).encode() + b"\n" + rest)
     (tmp_path / "mine.json").write_text(json.dumps(keys | {"ed25519": "33" * 32}))
     (tmp_path / "mine.json").chmod(0o600)
-    done = a2b("restore", str(tmp_path / "keys"), *data, "--identity-key", str(tmp_path / "mine.json"), cwd=tmp_path)
+    done = a2b_here(
+        "restore", str(tmp_path / "keys"), *data, "--identity-key", str(tmp_path / "mine.json"), cwd=tmp_path
+    )
     assert (done.returncode, "holds other keys than the backup" in done.stderr) == (2, True), done.stderr
 
 
@@ -117,19 +121,19 @@ def test_a_restore_that_fails_leaves_neither_rows_nor_keys(tmp_path: Path) -> No
     connect(f"sqlite:///{tmp_path}/old.db").dispose()
     use = ("--data", str(tmp_path / "data"), "--identity-key", str(tmp_path / "keys.json"))
     first = identity_key.read_or_create(tmp_path / "keys.json")
-    done = a2b("backup", "whole", *use, "--database", f"sqlite:///{tmp_path}/old.db", cwd=tmp_path)
+    done = a2b_here("backup", "whole", *use, "--database", f"sqlite:///{tmp_path}/old.db", cwd=tmp_path)
     assert (done.returncode, "the keys of this server" in done.stdout) == (0, True), done.stderr
     (tmp_path / "keys.json").unlink()
     whole = (tmp_path / "whole").read_bytes()
     (tmp_path / "broken").write_bytes(whole[:-20])
-    done = a2b("restore", "broken", *use, cwd=tmp_path)
+    done = a2b_here("restore", "broken", *use, cwd=tmp_path)
     assert (done.returncode, "cut off" in done.stderr) == (1, True), done.stderr
     assert not (tmp_path / "keys.json").exists()
 
     nowhere = ("--data", str(tmp_path / "data"), "--identity-key", str(tmp_path / "missing" / "keys.json"))
-    done = a2b("restore", "whole", *nowhere, cwd=tmp_path)
+    done = a2b_here("restore", "whole", *nowhere, cwd=tmp_path)
     assert (done.returncode, "cannot be created" in done.stderr) == (2, True), done.stderr
-    done = a2b("restore", "whole", *use, cwd=tmp_path)  # as the database is still empty
+    done = a2b_here("restore", "whole", *use, cwd=tmp_path)  # as the database is still empty
     assert (done.returncode, done.stdout.startswith("restored")) == (0, True), done.stderr
     assert identity_key.read(tmp_path / "keys.json") == first
 
@@ -145,7 +149,7 @@ def test_rows_are_never_there_without_their_keys_and_keys_without_rows_are_no_ob
     source.dispose()
     first = identity_key.read_or_create(tmp_path / "old.json")
     use = ("--data", str(tmp_path / "data"), "--identity-key", str(tmp_path / "keys.json"))
-    done = a2b(
+    done = a2b_here(
         "backup", "whole", "--database", f"sqlite:///{tmp_path}/old.db", "--identity-key", str(tmp_path / "old.json"),
         cwd=tmp_path,
     )  # fmt: skip
@@ -174,7 +178,7 @@ def test_rows_are_never_there_without_their_keys_and_keys_without_rows_are_no_ob
     with restored.connect() as connection:
         assert len(connection.execute(cards.select()).all()) == (1 if moment == "after the commit" else 0)
     restored.dispose()
-    done = a2b("restore", "whole", *use, cwd=tmp_path)
+    done = a2b_here("restore", "whole", *use, cwd=tmp_path)
     again = (3, "holds cards already") if moment == "after the commit" else (0, "")
     assert (done.returncode, again[1] in done.stderr) == (again[0], True), done.stderr
     assert identity_key.read(tmp_path / "keys.json") == first

@@ -14,7 +14,7 @@ from parsers.claims.motebit.identity_file import parse_identity
 from parsers.claims.verification import verify_document
 from parsers.claims.work_receipts import bound_key, receipts_in
 from tests.parsers.claims.motebit.signers import ALICE, BOB, Agent
-from tests.running import a2b
+from tests.running import a2b_here
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def signed(folder: Path, *arguments: str, members: Any, signer: str = "alice") -> str:
-    done = a2b(*arguments, "-", "--key-file", f"{signer}.key", cwd=folder, stdin=json.dumps(members).encode())
+    done = a2b_here(*arguments, "-", "--key-file", f"{signer}.key", cwd=folder, stdin=json.dumps(members).encode())
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -72,8 +72,9 @@ def test_a_token_binds_a_listing(folder: Path) -> None:
 
 def test_an_identity_file_has_the_succession_of_its_keys(folder: Path) -> None:
     (folder / "members").write_text("{}")
-    succession = a2b("motebit", "sign", "succession", "members", "--key-file", "bob.key", "--new-key-file", "alice.key",
-                     cwd=folder)  # fmt: skip
+    succession = a2b_here(
+        "motebit", "sign", "succession", "members", "--key-file", "bob.key", "--new-key-file", "alice.key", cwd=folder
+    )  # fmt: skip
     record = json.loads(succession.stdout)
     members = {
         "motebit_id": BOB.id, "service_name": 'Search: "the web"', "capabilities": ["web_search"],
@@ -85,7 +86,7 @@ def test_an_identity_file_has_the_succession_of_its_keys(folder: Path) -> None:
     assert answer["succession"] == {"valid": True, "rotations": 1, "genesis_public_key": BOB.key.hex()}
     content = parse_identity(text).content
     assert {name: content[name] for name in members} == members
-    alone = a2b("motebit", "sign", "succession", "members", "--key-file", "bob.key", cwd=folder)
+    alone = a2b_here("motebit", "sign", "succession", "members", "--key-file", "bob.key", cwd=folder)
     assert (alone.returncode, "--new-key-file" in alone.stderr) == (2, True)
 
 
@@ -106,7 +107,7 @@ def test_an_identity_file_has_the_succession_of_its_keys(folder: Path) -> None:
     ],
 )
 def test_members_that_make_no_document_are_refused_by_name(folder: Path, kind: str, members: Any, why: str) -> None:
-    refused = a2b(
+    refused = a2b_here(
         "motebit", "sign", kind, "-", "--key-file", "alice.key", cwd=folder, stdin=json.dumps(members).encode()
     )
     assert (refused.returncode, refused.stdout) == (1, "")
@@ -126,12 +127,13 @@ def test_signed_evidence_of_mrp_counts_with_the_execute_that_it_answers(folder: 
     request = envelope(folder, BOB, "bob", "EXECUTE", payload={**route, "inputs": []}, in_reply_to="offer-0001")
     evidence = envelope(folder, ALICE, "alice", "EVIDENCE", payload={**route, "outputs": [], "provenance": {}},
                         in_reply_to=request["msg_id"])  # fmt: skip
-    keys = [json.loads(a2b("mrp", "keys", "--key-id", name, "--key-file", f"{name}.key", cwd=folder).stdout)["keys"][0]
-            for name in ("alice", "bob")]  # fmt: skip
+    shown = [a2b_here("mrp", "keys", "--key-id", name, "--key-file", f"{name}.key", cwd=folder).stdout
+             for name in ("alice", "bob")]  # fmt: skip
+    keys = [json.loads(text)["keys"][0] for text in shown]
     document = {"envelope": evidence, "request": request, "keys": keys}
     (work,) = receipts_in("mrp-evidence", document, int(time.time() * 1_000))
     assert (work.record.worker, work.record.counter_signer) == (ALICE.key.hex(), BOB.key.hex())
-    refused = a2b("mrp", "sign", "-", "--key-file", "alice.key", cwd=folder, stdin=b'{"msg_type": "EXECUTE"}')
+    refused = a2b_here("mrp", "sign", "-", "--key-file", "alice.key", cwd=folder, stdin=b'{"msg_type": "EXECUTE"}')
     assert (refused.returncode, "sender" in refused.stderr) == (1, True)
 
 
@@ -154,8 +156,8 @@ def test_an_attestation_counts_with_its_contract(folder: Path) -> None:
     (work,) = receipts_in("attestation", {"attestation": attestation, "contract": contract}, 0)
     assert (work.record.worker, work.record.counter_signer) == (ALICE.key.hex(), BOB.key.hex())
     short = json.dumps({"result": {**result, "output": "no"}}).encode()
-    refused = a2b("dct", "attest", "contract.json", "-", "--key-file", "alice.key", cwd=folder, stdin=short)
+    refused = a2b_here("dct", "attest", "contract.json", "-", "--key-file", "alice.key", cwd=folder, stdin=short)
     assert (refused.returncode, refused.stdout) == (1, "")
     issued = json.dumps({**CONTRACT, "issuer": principal_of(ALICE.seed)}).encode()
-    other = a2b("dct", "contract", "-", "--key-file", "bob.key", cwd=folder, stdin=issued)
+    other = a2b_here("dct", "contract", "-", "--key-file", "bob.key", cwd=folder, stdin=issued)
     assert (other.returncode, "issuer is not the principal of the key" in other.stderr) == (1, True)

@@ -26,7 +26,8 @@ from tests.chainkit import ChainKit, agent, tool
 from tests.conftest import ROOT
 from tests.fakes import MemoryChain
 from tests.nodes import Node
-from tests.running import Running, a2b
+from tests.running import Running, a2b_here
+from tests.waiting import PATIENCE
 
 KEY = PublisherKey(sha256(b"the publisher's key").digest(), "testnet")
 OTHER = PublisherKey(sha256(b"the next owner's key").digest(), "testnet")
@@ -80,14 +81,14 @@ class Served:
 
     def __enter__(self) -> Served:
         self.thread.start()
-        asyncio.run_coroutine_threadsafe(self.node.start(), self.loop).result(10)
+        asyncio.run_coroutine_threadsafe(self.node.start(), self.loop).result(PATIENCE)
         self.chains = f"live={self.node.url}?chain=bsv"
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self.node.stop(), self.loop).result(10)
+        asyncio.run_coroutine_threadsafe(self.node.stop(), self.loop).result(PATIENCE)
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(10)
+        self.thread.join(PATIENCE)
         self.loop.close()
 
     def send(self, answer: dict[str, Any], out: Path) -> None:
@@ -106,7 +107,7 @@ class Served:
 
 def send_twice(answer: dict[str, Any], out: Path, url: str) -> None:
     for _ in range(2):
-        done = a2b("broadcast", str(out), "--node", url, cwd=out.parent)
+        done = a2b_here("broadcast", str(out), "--node", url, cwd=out.parent)
         assert (done.returncode, done.stdout) == (0, f"sent {answer['txid']}\n"), done.stderr
 
 
@@ -171,7 +172,7 @@ class Publisher:
         `meanwhile` is called before it is mined, where there is a mempool."""
         self.number += 1
         out = self.home / f"{self.number}.json"
-        done = a2b(
+        done = a2b_here(
             *arguments, "--coins", str(self.coins), "--url", self.running.url, "--out", str(out), "--json",
             *(() if environ else ("--key-file", str(self.home / "key"))), cwd=self.home, **environ,
         )  # fmt: skip
@@ -233,7 +234,7 @@ def test_the_life_of_a_registration(publisher: Publisher) -> None:
     assert shown["cardSha256"] == sha256(Path(publisher.home / "card-0.json").read_bytes()).hexdigest()
 
     publisher.running.until(lambda: publisher.matching("Alpha", "live") == [id_])
-    refused = a2b(
+    refused = a2b_here(
         "inscribe", publisher.card(agent("Beta")), "--update", id_, "--type", "tool", "--coins", str(publisher.coins),
         "--url", publisher.running.url, cwd=publisher.home, A2B_KEY=KEY.private.hex(),
     )  # fmt: skip
@@ -249,7 +250,7 @@ def test_the_life_of_a_registration(publisher: Publisher) -> None:
     moved = publisher.run("transfer", id_, OTHER.address)
     assert moved["purpose"] == f"transfers the agent “Beta”, {id_}, to {OTHER.address}"
     assert publisher.until(id_, owner=OTHER.address, pending=None)["name"] == "Beta"
-    refused = a2b(
+    refused = a2b_here(
         "burn", id_, "--coins", str(publisher.coins), "--url", publisher.running.url, cwd=publisher.home,
         A2B_KEY=KEY.private.hex(),
     )  # fmt: skip
@@ -268,7 +269,7 @@ def test_the_steps_of_a_publisher_and_a_servers_update_run_as_they_are_documente
     [block] = re.findall(r"^## Publisher\n.*?^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     check, inscribe, broadcast = (line.split()[1:] for line in block.splitlines())
     publisher.home.joinpath("card.json").write_text(json.dumps(agent("Alpha")))
-    done = a2b(*check, cwd=publisher.home)
+    done = a2b_here(*check, cwd=publisher.home)
     assert done.returncode == 0, done.stderr
     assert broadcast[:2] == ["broadcast", inscribe[-1]]  # which the world does with its own node
     result = publisher.run(*inscribe[:-2])
@@ -295,7 +296,7 @@ def test_a_file_that_spends_another_registration_than_it_names_is_not_signed(pub
         prepared = unsigned_change(held, [OTHER.script], left, listing=listing).as_json()
         file = publisher.home / "unsigned.json"
         file.write_text(json.dumps(prepared))
-        done = a2b("sign", str(file), "--key-file", "key", *arguments, cwd=publisher.home)
+        done = a2b_here("sign", str(file), "--key-file", "key", *arguments, cwd=publisher.home)
         return done.returncode, done.stdout + done.stderr
 
     url = ("--url", publisher.running.url)

@@ -26,7 +26,7 @@ from parsers.bitcoin.tx import Outpoint, read
 from tests.bitcoind import Bitcoind, installed
 from tests.chainkit import agent
 from tests.overlay.publish.test_publish_story import KEY, OTHER, Live, Publisher, Served
-from tests.running import Running, a2b
+from tests.running import Running, a2b_here
 
 
 @pytest.fixture(params=["a stand-in for a node", "a real node"])
@@ -47,7 +47,7 @@ def publisher(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Publis
 def broadcast(publisher: Publisher, *arguments: str, node: bool = True) -> str:
     """The output of a command that sends."""
     publisher.number += 1
-    done = a2b(
+    done = a2b_here(
         *arguments, "--coins", str(publisher.coins), "--url", publisher.running.url, "--broadcast",
         "--out", str(publisher.home / f"{publisher.number}.json"), "--key-file", str(publisher.home / "key"),
         *(("--node", publisher.world.node.url) if node else ()), cwd=publisher.home,
@@ -85,7 +85,7 @@ def test_a_card_is_listed_by_one_command_and_the_next_commands_need_no_editing(p
     assert out.splitlines()[-1] == f"next    a2b diagnose {id_[:64]} --follow --url {url}"
     assert publisher.running.get(f"/v1/listings/{id_}")["name"] == "Alpha"
     with Miner(publisher):
-        done = a2b(*out.splitlines()[-1].split()[2:], cwd=publisher.home)
+        done = a2b_here(*out.splitlines()[-1].split()[2:], cwd=publisher.home)
     assert (done.returncode, "NO " in done.stdout) == (0, False), done.stdout
     assert "ok  mined" in done.stdout
 
@@ -124,12 +124,12 @@ def test_a_saved_transaction_that_is_sent_later_changes_the_coins_once(publisher
     [spent] = [str(item.prevout) for item in tx.inputs]
     publisher.coins.write_text(json.dumps([{"outpoint": spent, "satoshis": 100_000}]))
     for _ in range(2):
-        done = a2b("broadcast", str(raw), "--node", url, "--coins", str(publisher.coins), cwd=publisher.home)
+        done = a2b_here("broadcast", str(raw), "--node", url, "--coins", str(publisher.coins), cwd=publisher.home)
         assert done.returncode == 0, done.stderr
         assert json.loads(publisher.coins.read_text()) == [
             {"txid": tx.hex_id, "vout": 1, "satoshis": tx.outputs[1].satoshis}
         ]
-    done = a2b("diagnose", "--raw", f"@{raw}", "--url", publisher.running.url, cwd=publisher.home)
+    done = a2b_here("diagnose", "--raw", f"@{raw}", "--url", publisher.running.url, cwd=publisher.home)
     assert "pointer" in done.stdout
 
 
@@ -191,7 +191,7 @@ def test_where_nothing_can_be_sent_nothing_is_saved(tmp_path: Path) -> None:
     (tmp_path / "key").chmod(0o600)
     (tmp_path / "card.json").write_text(json.dumps(agent("Alpha")))
     (tmp_path / "coins.json").write_text(json.dumps([{"outpoint": str(_outpoint(1)), "satoshis": 50_000}]))
-    done = a2b(
+    done = a2b_here(
         "inscribe", "card.json", "--app", "test", "--coins", "coins.json", "--key-file", "key", "--broadcast", "--out",
         "tx.json", cwd=tmp_path,
     )  # fmt: skip

@@ -33,7 +33,7 @@ from parsers.pointers import pointer
 from tests.chainkit import agent
 from tests.conftest import missing
 from tests.litecoind import Litecoind, binary
-from tests.running import a2b
+from tests.running import a2b_here
 
 KEY = PublisherKey(sha256(b"who registers through the page").digest(), "testnet")
 WIF = base58.b58encode_check(b"\xef" + KEY.private + b"\x01").decode()
@@ -117,7 +117,7 @@ def test_the_command_shows_what_it_signs_and_what_that_costs(tmp_path: Path) -> 
     engine = connect(Settings.load({"data": str(tmp_path / "a2b-data")}).database)
     Quotes(engine).store([Quote(feed="f", rank=0, since=0, table=rates)])
     engine.dispose()
-    done = a2b("sign", "unsigned.json", "--key-file", "key", "--out", "signed.json", cwd=tmp_path)
+    done = a2b_here("sign", "unsigned.json", "--key-file", "key", "--out", "signed.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     saved = json.loads((tmp_path / "signed.json").read_text())
     assert saved["txid"] == read(bytes.fromhex(saved["rawTx"])).hex_id
@@ -125,14 +125,14 @@ def test_the_command_shows_what_it_signs_and_what_that_costs(tmp_path: Path) -> 
     assert f"output 0: 1 satoshis to {KEY.address}\n" in done.stdout
     assert "Tide tables" in done.stdout
     assert f"costs {fee} satoshis of fee, about 0.0000{fee * 5} USD\n" in done.stdout
-    done = a2b(
+    done = a2b_here(
         "sign", "unsigned.json", "--key-file", "key", "--out", "sent.json", "--broadcast",
         "--node", "http://a:b@127.0.0.1:1", cwd=tmp_path,
     )  # fmt: skip
     assert (done.returncode, "\nsent\n" in done.stdout) == (3, False), done.stderr
     for line in (f"it registers the agent “Tide tables” for {KEY.address}\n", f"costs {fee} satoshis of fee"):
         assert line in done.stdout  # before it is sent
-    other = a2b("sign", "unsigned.json", cwd=tmp_path, A2B_KEY="11" * 32)
+    other = a2b_here("sign", "unsigned.json", cwd=tmp_path, A2B_KEY="11" * 32)
     assert (other.returncode, "does not pay to" in other.stderr) == (1, True)
 
 
@@ -150,14 +150,14 @@ def test_a_change_of_a_listing_that_is_not_in_a_local_database_is_signed_and_not
         (tmp_path / "a2b-data").mkdir()
         connect(Settings.load({"data": str(tmp_path / "a2b-data")}).database).dispose()
     for name in ("transfer", "update"):
-        done = a2b("sign", name, "--json", cwd=tmp_path, A2B_KEY=WIF)
+        done = a2b_here("sign", name, "--json", cwd=tmp_path, A2B_KEY=WIF)
         assert done.returncode == 0, done.stderr
         answer = json.loads(done.stdout)
         assert (answer["listing"], answer["purpose"], answer["sent"]) == (listing, "", False)
         assert f"not looked up: what {listing} is, and whether {listing} holds it (--url does)" in done.stderr
         assert f"the satoshi of input 0 goes to {KEY.address}\n" in done.stderr
         assert (answer["preview"] or {}).get("name") == ("Tide tables" if name == "update" else None)
-    done = a2b(
+    done = a2b_here(
         "sign", "transfer", "--broadcast", "--out", "signed", "--node", "http://a:b@127.0.0.1:1", cwd=tmp_path,
         A2B_KEY=WIF,
     )  # fmt: skip
@@ -169,7 +169,7 @@ def test_a_change_of_a_listing_that_is_not_in_a_local_database_is_signed_and_not
 def sign_file(folder: Path, draft: Draft, listing: str = "") -> tuple[int, dict[str, Any], str]:
     """The exit code, answer and standard error of `a2b sign` for a file of this draft."""
     (folder / "unsigned.json").write_text(json.dumps(draft_json(draft) | {"listing": listing}))
-    done = a2b("sign", "unsigned.json", "--json", cwd=folder, A2B_KEY=WIF)
+    done = a2b_here("sign", "unsigned.json", "--json", cwd=folder, A2B_KEY=WIF)
     return done.returncode, json.loads(done.stdout or "{}"), done.stderr
 
 
@@ -226,7 +226,7 @@ def test_a_registration_in_another_output_than_the_first_is_named_and_checked(
 def test_a_card_that_registers_nothing_is_checked_and_names_no_listing(tmp_path: Path) -> None:
     script = scripts.inscription(KEY.script, b'{"name": 7}', Kind.AGENT, "test")
     (tmp_path / "file").write_text(json.dumps(draft_json(drafted(COINS, (1, script), (4_000, KEY.script)))))
-    done = a2b("sign", "file", cwd=tmp_path, A2B_KEY=WIF)
+    done = a2b_here("sign", "file", cwd=tmp_path, A2B_KEY=WIF)
     assert (done.returncode, "error: " in done.stdout, "it registers" in done.stdout) == (0, True, False), done
 
 
@@ -240,7 +240,7 @@ def test_a_nodes_wallet_funds_and_signs_a_pointer(tmp_path: Path) -> None:
     if binary() is None:
         missing("litecoind")
     (tmp_path / "card.json").write_bytes(CARD)
-    done = a2b("point", "tides.example", "card.json", "--coin", "ltc", "--json", cwd=tmp_path)
+    done = a2b_here("point", "tides.example", "card.json", "--coin", "ltc", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     with Litecoind(tmp_path / "node") as node:
         node.fund()
