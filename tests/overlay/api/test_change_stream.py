@@ -312,19 +312,32 @@ async def test_head_says_what_there_is_and_streams_nothing(serve: Serve, streami
         assert response.headers["Cache-Control"] == "no-store"
 
 
+async def read_from_memory(reader: Reader, streaming: AppServices, outbox: Outbox) -> None:
+    """Read until the stream needs the database no more: changes from now on come to it from memory."""
+    await reader.read(3)
+    outbox.write(1)
+    streaming.notifier.notify()
+    await reader.read(1)
+
+
 async def test_a_feed_that_cannot_be_read_ends_the_stream_and_not_the_server(
-    serve: Serve, streaming: AppServices, outbox: Outbox, caplog: pytest.LogCaptureFixture
+    serve: Serve,
+    streaming: AppServices,
+    outbox: Outbox,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(changes_api, "LOOK_SECONDS", PATIENCE)
     client = await serve(streaming)
     async with reading(client) as reader:
-        await reader.read(3)
+        await read_from_memory(reader, streaming, outbox)
         rows, outbox.rows = outbox.rows, None  # type: ignore[assignment]
         streaming.notifier.notify()
         await until(lambda: "cannot be read" in caplog.text)
         outbox.rows = rows
         outbox.write(1)
         streaming.notifier.notify()
-        assert seqs(await reader.read(1)) == [4]
+        assert seqs(await reader.read(1)) == [5]
 
 
 async def test_an_unavailable_database_is_logged_once(
@@ -335,9 +348,10 @@ async def test_an_unavailable_database_is_logged_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(supervision, "BACKOFF", Backoff(0.001, PATIENCE))
+    monkeypatch.setattr(changes_api, "LOOK_SECONDS", PATIENCE)
     client = await serve(streaming)
     async with reading(client) as reader:
-        await reader.read(3)
+        await read_from_memory(reader, streaming, outbox)
         tried: list[int] = []
 
         def away(*_: object) -> NoReturn:
@@ -351,7 +365,7 @@ async def test_an_unavailable_database_is_logged_once(
                 await until(lambda number=number: len(tried) >= number)
         outbox.write(1)
         streaming.notifier.notify()
-        assert seqs(await reader.read(1)) == [4]
+        assert seqs(await reader.read(1)) == [5]
     answers = [record for record in caplog.records if record.name == "overlay.app.supervision"]
     assert [(item.levelname, item.exc_info) for item in answers] == [("WARNING", None)]
     assert "waiting for the database: the server is gone" in answers[0].getMessage()
