@@ -112,6 +112,18 @@ class ItemDomain(Record, kw_only=True, omit_defaults=True):
     ] = None
 
 
+class DeprecationNotice(Record, kw_only=True, omit_defaults=True):
+    """The owner says that the listing is deprecated. Nothing proves that the successor is as good, or its owner's."""
+
+    since: Annotated[
+        Time | None, Meta(description="The block of the notice, or the first fetch of the card; null before a block.")
+    ]
+    successor: Annotated[
+        Annotated[str, text()] | None, Meta(description="The id of a listing to use instead, as the owner names it.")
+    ] = None
+    message: Annotated[Annotated[str, text(maxLength=500)] | None, Meta(description="To those who use it.")] = None
+
+
 class ItemAnchor(Record, kw_only=True):
     """A pointer on some chain to the same card."""
 
@@ -308,6 +320,9 @@ class ListingHead(Record, kw_only=True, omit_defaults=True):
     ] = None
     pending: Annotated[
         PendingUpdate | None, Meta(description="The newest unconfirmed revision; absent without one.")
+    ] = None
+    deprecated: Annotated[
+        DeprecationNotice | None, Meta(description="The owner's notice not to use it any more; absent without one.")
     ] = None
     anchor_count: Annotated[
         Count, Meta(description="How many pointers there are to it; `anchors` has the most important ones.")

@@ -216,6 +216,10 @@ SEARCH = table(
         "flagged", "`false`: no listing with a warning of high severity; `true`: only those.", values.truth,
         member="flagged", label="Flagged", type="boolean",
     ),
+    parameter(
+        "deprecated", "`false`: no listing that its owner calls deprecated; `true`: only those.", values.truth,
+        member="deprecated", label="Deprecated", type="boolean",
+    ),
     _words(
         "status", "The status of a listing; default live and pending.", (*STATUSES, "all"), many=True,
         member="statuses", label="Status",

@@ -12,6 +12,7 @@ from overlay.answers.items import (
     CardSigner,
     CardWarning,
     CheapestOffer,
+    DeprecationNotice,
     DomainFailure,
     Item,
     ItemAnchor,
@@ -103,6 +104,7 @@ def _head(listing: Listing) -> dict[str, Any]:
                              form=signature.form) if signature is not None and signature.by else None,
         "owner_checked_at": timestamp(listing.owner_checked),
         "pending": pending_update([listing]),
+        "deprecated": _deprecation(listing),
     }  # fmt: skip
     if pointers is None or pointers.resolution is None:
         return members
@@ -110,6 +112,14 @@ def _head(listing: Listing) -> dict[str, Any]:
     if (drift := pointers.resolution.drift) is not None:
         members["drift"] = {"cardSha256": drift.sha256.hex(), "since": timestamp_of_milliseconds(drift.since)}
     return members
+
+
+def _deprecation(listing: Listing) -> DeprecationNotice | None:
+    notice = listing.deprecation
+    if notice is None:
+        return None
+    successor, message = notice.successor or None, notice.message or None
+    return DeprecationNotice(since=listing.deprecated_since, successor=successor, message=message)
 
 
 def pending_update(listings: Sequence[Listing]) -> PendingUpdate | None:

@@ -12,8 +12,9 @@ from indexer.resolution.pointer_resolution import Integrity
 from overlay.listings import from_pointer
 from overlay.listings.card_texts import card_offers, more
 from overlay.listings.records import Registration
-from overlay.text.timestamps import timestamp_of_milliseconds
+from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
 from parsers.cards import AgentCard, Card, McpServer, ToolConfig, server_id
+from parsers.cards.deprecation import Deprecation, from_map, states_status
 from parsers.cards.price_changes import price_changes
 from parsers.cards.secrets import secret_in
 from parsers.pointers.locator import url_host
@@ -135,6 +136,28 @@ class Listing(Registration):
         for source, value in self.facts.values():
             reasons += source.warnings(self, value)
         return tuple(reasons)
+
+    @property
+    def deprecation(self) -> Deprecation | None:
+        """Its owner's notice that it is deprecated: of its MAP where that states a status, else of its card."""
+        fields = self.state.map
+        return from_map(fields) if states_status(fields) else self.card.deprecated
+
+    @property
+    def deprecated_since(self) -> str | None:
+        """When its owner said so: the block of the MAP, else that of the card or of the pointer with its hash, else the
+        first fetch of the card. None while that is unconfirmed."""
+        if states_status(self.state.map):
+            return timestamp(self.deprecated_time)
+        resolution = self.pointers.resolution if self.pointers else None
+        if resolution is not None and resolution.integrity is Integrity.UNHASHED:
+            return timestamp_of_milliseconds(resolution.fact.first_at)
+        return timestamp(self.updated_time)
+
+    @property
+    def is_deprecated(self) -> bool:
+        """Whether its owner says that it is."""
+        return self.deprecation is not None
 
     @property
     def is_flagged(self) -> bool:

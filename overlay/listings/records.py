@@ -51,7 +51,8 @@ class Registration:
     never checked. `undecided` is the reason why its outpoint, or the owner of its card, is unknown (law 3), else None.
     `previous` are the cards shown before, oldest first. `signature` is the outcome of checking the card's own
     signatures, None for a card without; `facts` are those that systems add. `headers_unproved`: headers of its chain
-    were accepted without their proof of work.
+    were accepted without their proof of work. `deprecated_time` is of the first block since which its MAP has said that
+    it is deprecated, in seconds since 1970; None while that is unconfirmed, and without it.
     """
 
     state: RegistrationState
@@ -68,6 +69,7 @@ class Registration:
     badge: DomainBadge | None = None
     previous: tuple[PreviousCard, ...] = ()
     headers_unproved: bool = False
+    deprecated_time: int | None = None
     signature: StoredSignature | None = None
     facts: Facts = field(default_factory=no_facts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby, pairwise, takewhile
 from typing import Any, NamedTuple
 
 from indexer import store
@@ -14,6 +14,7 @@ from overlay.listings.card_texts import card_offers, read_card
 from overlay.listings.records import PendingRevision, PreviousCard, Registration
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind, ToolConfig
+from parsers.cards.deprecation import from_map
 from parsers.cards.strict_json import MAX_BYTES
 from parsers.reasons import UNPROVED
 
@@ -150,8 +151,15 @@ def registration_at(
         signer=winner.event.signer if winner else None,
         undecided=newest.event.reasons[0] if state.status is Status.UNDECIDED and newest.event.reasons else None,
         owner_checked=checked.get(state.outpoint) if state.outpoint else None,
+        deprecated_time=min((past.time for past in takewhile(_is_deprecated, reversed(history))), default=None),
         **members,
     )
+
+
+def _is_deprecated(revision: store.Revision) -> bool:
+    """Whether the MAP of a registration says so after a revision."""
+    state = revision.event.state
+    return state is not None and from_map(state.map) is not None
 
 
 def unconfirmed_registration(events: Sequence[Event], chain: str, caip2: str, body: bytes | None) -> Registration:

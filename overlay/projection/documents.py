@@ -322,6 +322,7 @@ def document(
         offers=tuple(in_coin(offer, coin) for offer in card.offers),
         fingerprint=fingerprint,
         signed=listing.signer is not None,
+        deprecated=listing.is_deprecated,
         source=source,
         rating=next((number for fact in facts if (number := fact.source.number(fact.value)) is not None), None),
         more_facts=(

@@ -77,7 +77,7 @@ class Document:
     are the views in which another listing represents it: "" for all listings, the name of a chain, `facts.HERE` for
     those of its domain on its chains; `group` is the id of the representative. `drifted`: its host serves another
     card now, so that it ranks as `verified` but the filter does not find it. `signed`: the winning revision has a
-    verified signature. `source` is its `diversity.source_number`, 0 where its domain
+    verified signature. `deprecated`: its owner says so. `source` is its `diversity.source_number`, 0 where its domain
     confirms it. `rating` is in thousandths, None without one. `more_facts` are filter terms of other protocols,
     and the identifiers of a listing. `analysed` are its texts if they are already analysed.
     """
@@ -109,6 +109,7 @@ class Document:
     hidden_in: tuple[str, ...] = ()
     group: str = ""
     signed: bool = False
+    deprecated: bool = False
     source: int = 0
     rating: int | None = None
     more_facts: tuple[str, ...] = ()

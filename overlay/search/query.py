@@ -122,6 +122,7 @@ class Query(NamedTuple):
     statuses: tuple[str, ...] = ("live", "pending")
     verified: bool | None = None
     flagged: bool | None = None
+    deprecated: bool | None = None
     height_chain: str | None = None
     from_height: int | None = None
     to_height: int | None = None

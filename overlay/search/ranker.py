@@ -43,9 +43,10 @@ EXACT_NAME = 0.5
 VERIFIED, SIGNED, AGE = 0.05, 0.02, 0.03
 OLD = 180 * 86_400.0
 """Seconds at which the age of a text stops counting, relative to the newest block."""
+DEPRECATED = 0.5
 MOST_STATIC = (1 + VERIFIED) * (1 + SIGNED) * (1 + AGE)
-COMPOUND_FLAG, VERIFIED_FLAG, SIGNED_FLAG = 2, 4, 8
-"""Bits of `flags`: the name is one compound, verified, signed."""
+COMPOUND_FLAG, VERIFIED_FLAG, SIGNED_FLAG, DEPRECATED_FLAG = 2, 4, 8, 16
+"""Bits of `flags`: the name is one compound, verified, signed, deprecated."""
 
 FIELD_COUNT, SECTIONS = 3, 6
 """Fields of a listing, and sections of a forward index: one for each field and for each of its two kinds of terms."""
@@ -259,11 +260,13 @@ def _exact_name(starts: Ints, columns: Ints, weights: Floats, in_name: Bytes) ->
 
 @compiled
 def static_rank(flags: int, since: float, newest: float) -> float:
-    """The factor of a document for being verified, signed and old; `since` is negative for an unconfirmed text."""
+    """The factor of a document for being verified, signed, old and deprecated; `since` is negative for an unconfirmed
+    text."""
     age = -1.0 if since < 0 else min((newest - since) / OLD, 1.0)
     verified = VERIFIED if flags & VERIFIED_FLAG else 0.0
     signed = SIGNED if flags & SIGNED_FLAG else 0.0
-    return (1 + verified) * (1 + signed) * (1 + AGE * age)
+    deprecated = DEPRECATED if flags & DEPRECATED_FLAG else 1.0
+    return (1 + verified) * (1 + signed) * (1 + AGE * age) * deprecated
 
 
 @compiled

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard
 
 from parsers.cards.card import AgentCard, Skill
+from parsers.cards.deprecation import read_deprecation
 from parsers.cards.fields import Fields, Json
 from parsers.cards.findings import note_private, note_texts
 from parsers.cards.identity_statement import read_motebit
@@ -76,6 +77,7 @@ def read_agent(card: Json, fields: Fields) -> AgentCard:
         tags=merge_tags(own_tags, (tag for skill in skills for tag in skill.tags), fields),
         offers=offers,
         motebit=motebit,
+        deprecated=read_deprecation(card, fields),
         warnings=fields.finish(),
         **rest,
     )

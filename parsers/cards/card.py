@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from parsers.cards.deprecation import Deprecation
 from parsers.cards.offers import Offer
 from parsers.reasons import Reason
 
@@ -53,7 +54,7 @@ class AgentCard:
     `interfaces` have the members of A2A 1.0 (`url`, `protocolBinding`, `protocolVersion`, `tenant`) in every version.
     `capabilities` holds the boolean ones and `extensions` (`uri`, `description`, `required`). `tags` are those of the
     card and of its skills, without repetitions regardless of case, spelt as first written.
-    `motebit` is the Motebit identity that it states.
+    `motebit` is the Motebit identity that it states, `deprecated` its owner's notice.
     """
 
     name: str
@@ -70,6 +71,7 @@ class AgentCard:
     tags: tuple[str, ...] = ()
     offers: tuple[Offer, ...] = ()
     motebit: IdentityStatement | None = None
+    deprecated: Deprecation | None = None
     warnings: tuple[Reason, ...] = ()
 
     kind = Kind.AGENT
@@ -82,7 +84,7 @@ class McpServer:
     `env` maps names of variables to descriptions (publishers write descriptions, not values); a value that looks like a
     live secret is replaced by "". `headers` are those that the url needs, treated alike. `transport` is the stated one:
     `stdio`, `streamable-http`, `sse`, or "". `skills` are the tools, so that skill filters match them. `warnings` are
-    those of this entry.
+    those of this entry; `deprecated` is the owner's notice in the config around it.
     """
 
     key: str
@@ -104,6 +106,7 @@ class McpServer:
     skills: tuple[Skill, ...] = ()
     tags: tuple[str, ...] = ()
     offers: tuple[Offer, ...] = ()
+    deprecated: Deprecation | None = None
     warnings: tuple[Reason, ...] = ()
 
     kind = Kind.TOOL

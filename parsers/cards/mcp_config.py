@@ -8,6 +8,7 @@ from typing import Any
 
 from parsers.cards.agent_card import MAX_SKILLS, MAX_TAGS, merge_tags, read_logo, read_provider
 from parsers.cards.card import McpServer, Skill, ToolConfig
+from parsers.cards.deprecation import Deprecation, read_deprecation
 from parsers.cards.fields import MAX_LISTING, REPLACEMENT, Fields, Json
 from parsers.cards.findings import note_command, note_private, note_texts, note_tools
 from parsers.cards.offers import PRICE_KEYS, Offer, read_offers
@@ -54,10 +55,11 @@ def read_config(config: Json, fields: Fields) -> ToolConfig:
         note_texts({name: member for name, member in config.items() if name != "mcpServers"}, fields)
         tools = {key: _tool_names(entry) for key, entry in named.items()}
         shared = read_offers(config, fields, frozenset().union(*tools.values()))
+        deprecated = read_deprecation(config, fields)
         for key, entry in named.items():
             size = fields.size if fields.size <= MAX_LISTING else _size(entry) + MAX_LISTING - fields.room
             offers = _own_share(shared, tools[key]) if len(named) > 1 else shared
-            servers.append(_server(key, entry, offers, Fields(size, room=fields.room)))
+            servers.append(_server(key, entry, offers, deprecated, Fields(size, room=fields.room)))
     return ToolConfig(servers=tuple(servers), warnings=fields.finish())
 
 
@@ -111,7 +113,9 @@ def named_servers(config: Json, fields: Fields) -> dict[str, Json]:
     return named
 
 
-def _server(key: str, entry: Json, shared: tuple[Offer, ...], fields: Fields) -> McpServer:
+def _server(
+    key: str, entry: Json, shared: tuple[Offer, ...], deprecated: Deprecation | None, fields: Fields
+) -> McpServer:
     """One entry as a tool. Its own prices replace those that the config states for all its servers."""
     pointer = step("/mcpServers", key)
     note_texts(entry, fields, pointer)
@@ -155,6 +159,7 @@ def _server(key: str, entry: Json, shared: tuple[Offer, ...], fields: Fields) ->
         skills=skills,
         tags=merge_tags(own_tags, (tag for skill in skills for tag in skill.tags), fields, pointer),
         offers=offers,
+        deprecated=deprecated,
         warnings=fields.finish(),
     )
 

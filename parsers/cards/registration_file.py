@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from parsers.cards.agent_card import MAX_INTERFACES, MAX_SKILLS, MAX_TAGS, merge_tags
 from parsers.cards.card import AgentCard, Card, McpServer, Skill, ToolConfig
+from parsers.cards.deprecation import read_deprecation
 from parsers.cards.fields import MAX_TEXT, Fields, Json
 from parsers.cards.findings import note_private, note_texts
 from parsers.cards.offers import read_offers
@@ -128,6 +129,7 @@ def _agent(name: str, description: str, file: Json, services: list[Service], fie
         skills=skills,
         tags=_tags(file, services, fields),
         offers=read_offers(file, fields, frozenset(skill.id for skill in skills)),
+        deprecated=read_deprecation(file, fields),
         warnings=fields.finish(),
     )
 
@@ -152,6 +154,7 @@ def _tool(name: str, description: str, file: Json, services: list[Service], fiel
         skills=skills,
         tags=_tags(file, services, fields),
         offers=read_offers(file, fields, frozenset(skill.id for skill in skills)),
+        deprecated=read_deprecation(file, fields),
         warnings=fields.finish(),
     )
     return ToolConfig(servers=(server,))

@@ -93,6 +93,18 @@ def test_of_equal_texts_verified_signed_and_older_ones_come_first_but_no_word_is
     assert ids(ask(engine, "ledger export"))[0] == "4"
 
 
+def test_a_deprecated_listing_is_below_others_whatever_it_is_named(engine: SearchIndex) -> None:
+    day = 86_400
+    put(
+        engine,
+        listing("1", "Ledger", time=1_700_000_000, verified=True, signed=True, deprecated=True),
+        listing("2", "Ledger", description="Keeps a ledger.", time=1_700_000_000 + 400 * day),
+        listing("3", "A ledger for companies", time=1_700_000_000 + 400 * day),
+        listing("4", "Weather", time=1_700_000_000 + 400 * day),
+    )
+    assert ids(ask(engine, "ledger")) == ["2", "3", "1"]
+
+
 def factors(engine: SearchIndex, text: str) -> list[tuple[Hit, dict[str, Any]]]:
     hits = ask(engine, text, limit=100)
     return [(hit, explained(hits.plan, hit)) for hit in hits.hits]

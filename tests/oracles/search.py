@@ -87,6 +87,7 @@ def meets_filters(document: Document, query: Query) -> bool:
         and (not query.owners or document.owner in query.owners)
         and query.verified in {None, document.verified}
         and query.flagged in {None, "flagged" in document.more_facts}
+        and query.deprecated in {None, "deprecated" in document.more_facts}
         and _is_in_heights(document, query)
         and _is_updated_since(document, query.updated_since)
         and any(row_meets(row, query) for row in rows(document.skills, document.offers))

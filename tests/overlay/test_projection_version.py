@@ -18,7 +18,7 @@ from tests.journey.test_upgrade import extracted
 
 CONTENT = {
     1: "2f7736931a2246834e31e22c8ca5f794ebae370c315a26539bd3a42fb53ec07f",
-    2: "b1e0b2e2379fff7818dc75f0d47b432ab4eb1f1eafc2148cf86306277dbd9b19",
+    2: "43a498578bcc44fdb8b33d0e3d23739dd5fb05690a52eb48f800174aeae3e75f",
 }
 """By number: the SHA-256 of the content of the documents of one registry. A release has one number; the digest of a
 number that was released never changes."""

@@ -23,7 +23,7 @@ from overlay.engines.native.text_rows import TextRows
 from overlay.search import prices
 from overlay.search.facts import facets, facts, heights, is_listed
 from overlay.search.forward import Analysed
-from overlay.search.ranker import COMPOUND_FLAG, SIGNED_FLAG, VERIFIED_FLAG
+from overlay.search.ranker import COMPOUND_FLAG, DEPRECATED_FLAG, SIGNED_FLAG, VERIFIED_FLAG
 from overlay.search.sorting import NUMBERS, order_fields
 from overlay.search.text_vectors import pieces_of, vectors
 from parsers.cards.money import decimal_key
@@ -98,7 +98,8 @@ class SegmentBuilder:
             "flags": LISTED * is_listed(document)
             | COMPOUND_FLAG * analysed.name_is_compound
             | VERIFIED_FLAG * document.verified
-            | SIGNED_FLAG * document.signed,
+            | SIGNED_FLAG * document.signed
+            | DEPRECATED_FLAG * document.deprecated,
             "text_since": float(MISSING) if since is None else float(since),
             "source": document.source,
             **{name: max(0, int(order[name])) for name in NUMBERS},

@@ -21,7 +21,7 @@ SHARES: Sequence[float] = (0.6, 0.3, 0.5)
 MEAN_LENGTHS = (3, 4, 22)
 NAME_WORDS = 8
 SATURATION, PROXIMITY, NEAR, EXACT_NAME = 0.9, 0.25, 2, 0.5
-VERIFIED, SIGNED, AGE, OLD = 0.05, 0.02, 0.03, 180 * 86_400
+VERIFIED, SIGNED, AGE, OLD, DEPRECATED = 0.05, 0.02, 0.03, 180 * 86_400, 0.5
 
 
 class Listing(NamedTuple):
@@ -32,18 +32,19 @@ class Listing(NamedTuple):
     is_compound: bool
     verified: bool
     signed: bool
+    deprecated: bool
     since: float
 
 
 def read(blob: bytes) -> Listing:
     """Decode a forward index."""
-    *sizes, is_compound, verified, signed, since, _, _ = struct.unpack_from("<6H???d2I", blob)
-    terms = list(struct.unpack(f"<{sum(sizes)}I", blob[struct.calcsize("<6H???d2I") :]))
+    *sizes, is_compound, verified, signed, deprecated, since, _, _ = struct.unpack_from("<6H????d2I", blob)
+    terms = list(struct.unpack(f"<{sum(sizes)}I", blob[struct.calcsize("<6H????d2I") :]))
     sections = []
     for size in sizes:
         sections.append(terms[:size])
         terms = terms[size:]
-    return Listing(sections[:3], sections[3:], is_compound, verified, signed, since)
+    return Listing(sections[:3], sections[3:], is_compound, verified, signed, deprecated, since)
 
 
 def factors(plan: QueryPlan, blobs: Sequence[bytes], newest: float | None = None) -> Factors:
@@ -130,4 +131,9 @@ def exact_name(groups: Sequence[TermGroup], listing: Listing) -> float:
 
 def static_rank(listing: Listing, newest: float) -> float:
     age = -1.0 if listing.since < 0 else min((newest - listing.since) / OLD, 1.0)
-    return (1 + VERIFIED * listing.verified) * (1 + SIGNED * listing.signed) * (1 + AGE * age)
+    return (
+        (1 + VERIFIED * listing.verified)
+        * (1 + SIGNED * listing.signed)
+        * (1 + AGE * age)
+        * (DEPRECATED if listing.deprecated else 1)
+    )

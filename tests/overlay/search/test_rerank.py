@@ -27,8 +27,8 @@ def listings(draw: st.DrawFn) -> Any:
     texts: dict[str, Any] = {name: draw(TEXTS) for name in ("name", "description")}
     tags = tuple(draw(st.lists(TEXTS.filter(bool), max_size=3)))
     time = draw(st.sampled_from((None, 1_600_000_000, 1_601_000_000, 1_700_000_000)))
-    verified, signed = draw(st.booleans()), draw(st.booleans())
-    return listing("1", **texts, tags=tags, verified=verified, signed=signed, time=time)
+    flags = {name: draw(st.booleans()) for name in ("verified", "signed", "deprecated")}
+    return listing("1", **texts, tags=tags, **flags, time=time)
 
 
 @given(st.lists(listings(), min_size=1, max_size=6), TEXTS.filter(bool))
