@@ -1,5 +1,5 @@
-"""`a2b inscribe`, `point`, `transfer`, `burn` and `broadcast`: write to the registry. Nothing is sent without
-`--broadcast`."""
+"""`a2b inscribe`, `point`, `deprecate`, `transfer`, `burn` and `broadcast`: write to the registry. Nothing is sent
+without `--broadcast`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from overlay.commands import sending
 from overlay.commands.check import show_review
 from overlay.commands.options import UsageError, add_json, ask, command, settings_of
 from overlay.text.terminal import complain, say, say_json
+from parsers.cards.deprecation import MAX_MESSAGE, Deprecation
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -43,6 +44,14 @@ def add(commands: Commands) -> None:
     parser.add_argument("domain", metavar="DOMAIN", help="serves the card at /.well-known/agent.json")
     parser.add_argument("file", metavar="FILE", nargs="?", help="the card; the pointer states its SHA-256")
     parser.add_argument("--coin", choices=COINS, default="bsv", help="others: an unsigned transaction [bsv]")
+
+    parser = _command(
+        commands, "deprecate", deprecate, "Tell readers that a listing is deprecated, or take that back.", dry
+    )
+    parser.add_argument("id", metavar="ID", help="the registration; it stays listed, below others")
+    parser.add_argument("--successor", metavar="ID", help="the listing to use instead, which pages show")
+    parser.add_argument("--message", metavar="TEXT", help=f"to those who use it, at most {MAX_MESSAGE} characters")
+    parser.add_argument("--undo", action="store_true", help="take it back")
 
     parser = _command(commands, "transfer", transfer, "Transfer a registration to another address.", dry)
     parser.add_argument("id", metavar="ID", help="the registration")
@@ -148,6 +157,24 @@ def point(args: Namespace) -> int:
         return _show_scripts(outputs, args)
     key = _key(args)
     return _finish(args, key, [(0, script) for script in outputs], _coins(args, key), None, checked, "")
+
+
+def deprecate(args: Namespace) -> int:
+    """Call a listing deprecated, or take that back."""
+    from overlay.listings.ids import parse_id
+    from overlay.publish import scripts
+
+    if args.undo and (args.successor or args.message):
+        raise UsageError("--undo takes neither --successor nor --message")
+    if args.successor and parse_id(args.successor) == parse_id(args.id):
+        raise UsageError("the successor is the listing itself")
+    notice = None if args.undo else Deprecation(args.successor or "", (args.message or "").strip())
+    key, registration = _key(args), _registration(args, args.id)
+    try:
+        script = scripts.notice(key.script, registration.kind, registration.app, notice)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return _finish(args, key, [(1, script)], _coins(args, key), registration, {}, args.id)
 
 
 def transfer(args: Namespace) -> int:

@@ -91,6 +91,14 @@ def _revisions(settings: Settings, id_: str) -> dict[str, Any]:
         return history(ListingRepository(store), id_)
 
 
+def _notice(notice: Mapping[str, Any]) -> str:
+    """When a listing was deprecated, its successor and the message, as far as there are any."""
+    words = f" since {notice['since']}" if notice["since"] else ""
+    if successor := notice.get("successor"):
+        words += f", use {on_one_line(successor)} instead"
+    return f"{words}: {on_one_line(message)}" if (message := notice.get("message")) else words
+
+
 _ROWS = (
     ("status", "status"), ("version", "version"), ("url", "url"), ("chain", "caip2"), ("owner", "owner"),
     ("outpoint", "outpoint"), ("created", "createdHeight"), ("updated", "updatedHeight"), ("at", "timestamp"),
@@ -109,6 +117,8 @@ def _show(item: Mapping[str, Any]) -> None:
             say(f"  {title:<10}{on_one_line(item[name])}")
     for title, line in trust_rows(item):
         say(f"  {title:<10}{on_one_line(line)}")
+    if notice := item.get("deprecated"):
+        say(f"  deprecated by its owner{_notice(notice)}")
     if pending := item.get("pending"):
         say(f"  {'pending':<10}{pending['outpoint'] or 'burned'}: an update waits to be mined; look before you pay")
         say(f"  {'':<10}{on_one_line(in_words(pending['summary']))}")

@@ -15,6 +15,7 @@ from parsers.bitcoin import address
 from parsers.bitcoin.tx import Outpoint, Transaction, read_exactly
 from parsers.cards import Kind, ToolConfig
 from parsers.cards import read as read_card
+from parsers.cards.deprecation import Deprecation, from_map, states_status
 from parsers.errors import CardError, ParseError
 from parsers.inscriptions import output_record
 
@@ -43,6 +44,13 @@ class RegistrationOutput(NamedTuple):
     def update_text(self, name: str | None) -> str:
         """An update to a card of this name, None for an update of the MAP alone."""
         return f"updates {self._title} {'without a new card' if name is None else f'to the card of {_quoted(name)}'}"
+
+    def notice_text(self, notice: Deprecation | None) -> str:
+        """A notice that it is deprecated, None for one that takes this back."""
+        if notice is None:
+            return f"says that {self._title} is not deprecated"
+        successor = f" in favour of {on_one_line(notice.successor, MAX_NAME)}" if notice.successor else ""
+        return f"deprecates {self._title}{successor}{f': {_quoted(notice.message)}' if notice.message else ''}"
 
     def transfer_text(self, owner: str) -> str:
         """A transfer to an address."""
@@ -104,8 +112,10 @@ def _update_texts(held: RegistrationOutput, tx: Transaction, vout: int, network:
     event = verdict.judge_update(held.kind, record).event
     if event is EventKind.REINSCRIBED and record.inscription:
         changes.append(held.update_text(name_of(record.inscription.body, held.kind)))
-    elif event is EventKind.MAP_ONLY:
+    elif event is EventKind.MAP_ONLY and not states_status(record.fields):
         changes.append(held.update_text(None))
+    if event in (EventKind.REINSCRIBED, EventKind.MAP_ONLY) and states_status(record.fields):
+        changes.append(held.notice_text(from_map(record.fields)))
     if not changes or address.owner(script, "bsv", network) != address.owner(held.coin.script or b"", "bsv", network):
         changes.append(held.transfer_text(payee(script, network)))
     return changes

@@ -1,4 +1,4 @@
-"""The output scripts of the registry (specification §6.1, §6.4): inscription and MAP, MAP alone, pointers."""
+"""The output scripts of the registry (specification §6.1, §6.4): inscription and MAP, MAP alone, notices, pointers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from hashlib import sha256
 
 from parsers.bitcoin.script import OP_RETURN, pushes
 from parsers.cards import Kind
+from parsers.cards.deprecation import Deprecation, map_fields
 from parsers.inscriptions import envelope, map_protocol
 from parsers.pointers import pointer
 
@@ -26,6 +27,13 @@ def inscription(owner: bytes, card: bytes, kind: Kind, app: str) -> bytes:
 def metadata(owner: bytes, kind: Kind, app: str) -> bytes:
     """The owner's script and MAP, without a card: changes `app` and leaves the card. Raises ValueError."""
     return owner + _map(kind, app)
+
+
+def notice(owner: bytes, kind: Kind, app: str, deprecation: Deprecation | None) -> bytes:
+    """The owner's script and a MAP that calls the registration deprecated, None for one that takes it back. Raises
+    ValueError for a text that MAP cannot hold."""
+    fields = {"app": app} if app else {}
+    return owner + map_protocol.build({**fields, "type": MAP_TYPES[kind], **map_fields(deprecation)})
 
 
 def _map(kind: Kind, app: str) -> bytes:

@@ -71,6 +71,11 @@ MEANINGS: dict[str, Meaning] = {
         "A newer revision is in the mempool. Shown is the newest one that is in a block. The listing's page shows what "
         "it changes: read that before you pay.",
     ),
+    "deprecated": Meaning(
+        "deprecated", "warn",
+        "Its owner says that it should not be used any more. The listing's page shows the owner's message, and the "
+        "listing to be used instead.",
+    ),
     "burned": Meaning(
         "burned", "bad",
         "The satoshi of the registration was spent as a fee or merged with others. The listing is gone for good.",
@@ -133,6 +138,8 @@ def badges(item: Mapping[str, Any], *, proved: bool) -> list[Badge]:
 def _kinds(item: Mapping[str, Any], *, proved: bool) -> Iterator[str]:
     if item["status"] in MEANINGS:
         yield item["status"]
+    if "deprecated" in item:
+        yield "deprecated"
     if "pending" in item:
         yield "update"
     yield from _warned(item["warnings"])

@@ -1,6 +1,6 @@
 """The page Register: from a pasted card, or the id of a listing, to an unsigned transaction that registers, updates,
-transfers or delists; a file for a wallet, and the listing. No private key is requested: a wallet signs, and the page
-follows what becomes of it."""
+deprecates, transfers or delists; a file for a wallet, and the listing. No private key is requested: a wallet signs, and
+the page follows what becomes of it."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from overlay.web.rendering import PAGE_BYTES, html_answer, render_within, wants_
 from parsers.bitcoin.address import key_hash
 from parsers.bitcoin.script import p2pkh
 from parsers.cards import Kind
+from parsers.cards.deprecation import MAX_MESSAGE, Deprecation
 
 MAX_QR_BYTES = 2_000
 """Bytes that are put into a code: as upper-case hex, they are within the 4,296 characters of the largest one."""
@@ -57,15 +58,18 @@ def qr_code(data: bytes) -> QrModules | None:
     return QrModules(len(matrix), f"{int(dark, 2):0{len(dark) // 4}x}")
 
 
-REGISTER, UPDATE, TRANSFER, DELIST = "register", "update", "transfer", "delist"
+REGISTER, UPDATE, DEPRECATE, RESTORE = "register", "update", "deprecate", "restore"
+TRANSFER, DELIST = "transfer", "delist"
 ACTIONS = {
-    REGISTER: "Register a new listing", UPDATE: "Update a listing", TRANSFER: "Transfer a listing to another address",
+    REGISTER: "Register a new listing", UPDATE: "Update a listing", DEPRECATE: "Call a listing deprecated",
+    RESTORE: "Take back that a listing is deprecated", TRANSFER: "Transfer a listing to another address",
     DELIST: "Delist a listing for good",
 }  # fmt: skip
 """The actions that the page prepares, with their words."""
 
 _NEEDED = {
     REGISTER: "what (a card), app and owner (an address) are needed", UPDATE: "id and what (a card) are needed",
+    DEPRECATE: "id is needed", RESTORE: "id is needed",
     TRANSFER: "id and owner (an address) are needed", DELIST: "id is needed",
 }  # fmt: skip
 
@@ -77,13 +81,16 @@ _FILE = 'attachment; filename="a2b-registration.json"'
 @dataclass(frozen=True, slots=True)
 class RegistrationForm:
     """The fields of the form; `action` is one of ACTIONS, `id` the listing that it changes, `owner` the address that
-    will have it; `rate` is satoshis per 1,000 bytes, `currency` the currency in which the cost is shown."""
+    will have it, `successor` and `message` are those of a notice that it is deprecated; `rate` is satoshis per 1,000
+    bytes, `currency` the currency in which the cost is shown."""
 
     action: str = REGISTER
     id: str = ""
     what: str = ""
     app: str = ""
     owner: str = ""
+    successor: str = ""
+    message: str = ""
     coins: str = ""
     rate: str = str(DEFAULT_FEE_RATE)
     currency: str = FAMILIAR
@@ -152,7 +159,7 @@ def _prepared(services: AppServices, form: RegistrationForm) -> RegistrationOutc
 
 
 def _changed(services: AppServices, form: RegistrationForm) -> RegistrationOutcome:
-    """An update, transfer or burn of a listing. Raises CoinsError, RegistrationError, ListingNotFoundError,
+    """An update, notice, transfer or burn of a listing. Raises CoinsError, RegistrationError, ListingNotFoundError,
     ValueError."""
     if not form.id or (form.action == UPDATE and not form.what) or (form.action == TRANSFER and not form.owner):
         return RegistrationOutcome(form)
@@ -167,6 +174,11 @@ def _changed(services: AppServices, form: RegistrationForm) -> RegistrationOutco
         owner = p2pkh(key_hash(registration.owner) or b"")
         scripts_of_outputs.append(scripts.inscription(owner, form.card, registration.kind, app))
         purpose = registration.update_text(name_of(form.card, registration.kind))
+    elif form.action in (DEPRECATE, RESTORE):
+        notice = Deprecation(form.successor, form.message) if form.action == DEPRECATE else None
+        owner = p2pkh(key_hash(registration.owner) or b"")
+        scripts_of_outputs.append(scripts.notice(owner, registration.kind, registration.app, notice))
+        purpose = registration.notice_text(notice)
     elif form.action == TRANSFER:
         if (hash160 := key_hash(form.owner)) is None:
             raise ValueError(f"{form.owner[:100]!a} is not a P2PKH address of Bitcoin SV")
@@ -215,6 +227,7 @@ def _page(services: AppServices, outcome: RegistrationOutcome) -> bytes:
         "explained": explained(badge for card in shown for badge in card.badges),
         "satoshis": satoshis,
         "actions": ACTIONS,
+        "most_message": MAX_MESSAGE,
         "about": about(str(Decimal(satoshis).scaleb(-8)), "BSV", currency, services.exchange) if built else None,
         "no_rate": services.exchange.missing(currency)[1],
         "qr": qr_code(built.draft.extended) if built and built.draft else None,

@@ -16,6 +16,7 @@ from overlay.systems.mcp_registry.server_versions import ServerVersion
 from overlay.text.timestamps import timestamp
 from parsers.cards import McpServer
 from parsers.cards.command_packages import installed
+from parsers.cards.deprecation import MAX_MESSAGE
 
 SCHEMA_URL = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 OFFICIAL = "io.modelcontextprotocol.registry/official"
@@ -86,14 +87,25 @@ def response(base: str, version: ServerVersion) -> dict[str, Any]:
     registry."""
     published, changed = timestamp(version.published), timestamp(version.changed)
     official = {
-        "status": "deleted" if version.deleted else "active",
+        **_status(version),
         "publishedAt": published,
         "updatedAt": changed,
-        "statusChangedAt": changed if version.deleted else published,
         "isLatest": version.latest,
     }
     server = server_json(version.name, version.version, version.server)
     return {"server": server, "_meta": {OFFICIAL: official, INSCRIPTION: _inscription(base, version)}}
+
+
+def _status(version: ServerVersion) -> dict[str, Any]:
+    """The status of a version, since when, and why: a notice of its owner is about every version."""
+    if version.deleted:
+        return {"status": "deleted", "statusChangedAt": timestamp(version.changed)}
+    published, notice = timestamp(version.published), version.listing.deprecation
+    if notice is None:
+        return {"status": "active", "statusChangedAt": published}
+    message = notice.message or (f"Use {notice.successor} instead." if notice.successor else "")
+    members = {"status": "deprecated", "statusChangedAt": version.listing.deprecated_since or published}
+    return members | ({"statusMessage": message[:MAX_MESSAGE]} if message else {})
 
 
 def _inscription(base: str, version: ServerVersion) -> dict[str, Any]:

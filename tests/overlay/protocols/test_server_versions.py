@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from overlay.listings import lookup
 from overlay.listings.repository import ListingRepository
+from overlay.systems.mcp_registry.server_json import OFFICIAL, response
 from overlay.systems.mcp_registry.server_names import listings_named
 from overlay.systems.mcp_registry.server_versions import (
     MAX_VERSIONS,
@@ -22,6 +23,7 @@ from overlay.systems.mcp_registry.server_versions import (
     versions,
 )
 from parsers.cards import McpServer
+from parsers.cards.deprecation import Deprecation, map_fields
 from tests.chainkit import ChainKit, tool
 from tests.fakes import MemoryChain
 from tests.indexing import empty, fresh
@@ -111,6 +113,37 @@ async def test_the_newest_versions_of_a_long_history_are_listed_and_stay(empty: 
         assert [row.version for row in listed[:3]] == ["1.0+66", "1.0+65", "0.0.64"]
         assert [row.version for row in listed[-2:]] == ["0.0.4", "0.0.3"]
         assert all(one.changed == two.published for two, one in pairwise(listed))
+
+
+@pytest.mark.parametrize(
+    ("notice", "message"),
+    [
+        (Deprecation("new_0", "Use the new one."), {"statusMessage": "Use the new one."}),
+        (Deprecation("new_0"), {"statusMessage": "Use new_0 instead."}), (Deprecation(), {}),
+    ],
+)  # fmt: skip
+async def test_a_notice_is_the_status_of_every_version(
+    notice: Deprecation, message: dict[str, str], empty: Path
+) -> None:
+    kit = ChainKit()
+    first = kit.inscribe(tool("clock"), type="a2b-mcp")
+    kit.mine(first)
+    second = kit.update(first, tool("clock", description="two"))
+    kit.mine(second)
+    noticed = kit.map_only(second, map_fields(notice))
+    with fresh(empty, MemoryChain(*kit.blocks, kit.mine(noticed), name="demo")) as indexing:
+        await indexing.catch_up()
+        [listed] = rows(ListingRepository(indexing.store), first)
+        official = [response("https://a.example", row)["_meta"][OFFICIAL] for row in listed]
+    assert {row["status"] for row in official} == {"deprecated"}
+    assert [row.get("statusMessage") for row in official] == [message.get("statusMessage")] * 2
+    assert official[0]["statusChangedAt"] > official[0]["publishedAt"]
+    kit.mine(kit.map_only(noticed, map_fields(None)))
+    with fresh(empty, MemoryChain(*kit.blocks, name="demo")) as indexing:
+        await indexing.catch_up()
+        [listed] = rows(ListingRepository(indexing.store), first)
+        official = [response("https://a.example", row)["_meta"][OFFICIAL] for row in listed]
+    assert [(row["status"], row["statusChangedAt"] == row["publishedAt"]) for row in official] == [("active", True)] * 2
 
 
 KEYS: list[list[str]] = [

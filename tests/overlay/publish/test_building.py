@@ -28,6 +28,7 @@ from overlay.publish.keys import PublisherKey
 from parsers.bitcoin import beef
 from parsers.bitcoin.tx import Outpoint, Transaction, TxOutput, read
 from parsers.cards import Kind
+from parsers.cards.deprecation import Deprecation, from_map, states_status
 from parsers.inscriptions import output_record
 from parsers.pointers import pointer
 from tests.running import a2b
@@ -216,6 +217,18 @@ def test_inscriptions_are_read_back(card: bytes, kind: Kind, app: str) -> None:
 def test_an_app_that_map_cannot_hold_is_refused(app: str) -> None:
     with pytest.raises(ValueError, match="app"):
         scripts.metadata(KEY.script, Kind.AGENT, app)
+
+
+@given(st.sampled_from(Kind), st.text(max_size=40), st.none() | st.builds(Deprecation, st.text(), st.text()))
+def test_notices_are_read_back(kind: Kind, app: str, deprecation: Deprecation | None) -> None:
+    try:
+        script = scripts.notice(KEY.script, kind, app, deprecation)
+    except ValueError:
+        return
+    record = output_record.read(transactions.fund([TxOutput(1, script)], [coin(1, 10**6)], KEY.script).tx, 0)
+    assert (record.inscription, record.kind, record.fields.get("app", "")) == (None, kind, app)
+    assert states_status(record.fields)
+    assert from_map(record.fields) == deprecation
 
 
 _domains = st.integers(1, 200).map(lambda size: ".".join("abcdefghij" * (size // 11 + 1))[: 2 * size] + "x.example")

@@ -247,6 +247,22 @@ def test_the_life_of_a_registration(publisher: Publisher) -> None:
     publisher.run("inscribe", "--update", id_, "--app", "other")
     assert publisher.until(id_, app="other", pending=None)["name"] == "Beta"
 
+    successor = f"{'ab' * 32}_0"
+    noticed = publisher.run("deprecate", id_, "--successor", successor, "--message", "Use the new one.")
+    assert noticed["purpose"] == f"deprecates the agent “Beta”, {id_}, in favour of {successor}: “Use the new one.”"
+    shown = publisher.until(id_, outpoint=noticed["outpoint"], pending=None)
+    assert shown["deprecated"] == {
+        "since": shown["deprecated"]["since"], "successor": successor, "message": "Use the new one."
+    }  # fmt: skip
+    printed = a2b("show", id_, "--url", publisher.running.url, cwd=publisher.home).stdout
+    assert f"deprecated by its owner since {shown['deprecated']['since']}, use {successor} instead: Use the" in printed
+    refused = a2b("deprecate", id_, "--undo", "--message", "x", cwd=publisher.home)
+    assert (refused.returncode, "--undo takes neither" in refused.stderr) == (2, True), refused.stderr
+    refused = a2b("deprecate", id_, "--successor", id_, cwd=publisher.home)
+    assert (refused.returncode, "the successor is the listing itself" in refused.stderr) == (2, True), refused.stderr
+    restored = publisher.run("deprecate", id_, "--undo")
+    assert "deprecated" not in publisher.until(id_, outpoint=restored["outpoint"], pending=None)
+
     moved = publisher.run("transfer", id_, OTHER.address)
     assert moved["purpose"] == f"transfers the agent “Beta”, {id_}, to {OTHER.address}"
     assert publisher.until(id_, owner=OTHER.address, pending=None)["name"] == "Beta"

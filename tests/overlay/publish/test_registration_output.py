@@ -15,6 +15,7 @@ from overlay.publish.registration_output import RegistrationError, RegistrationO
 from overlay.publish.transactions import Draft
 from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, read, serialise
 from parsers.cards import Kind
+from parsers.cards.deprecation import Deprecation, map_fields
 from tests.chainkit import ChainKit, agent, tool
 from tests.chainkit_scripts import body_of, inscription, p2pkh
 from tests.overlay.forging_server import Look, Server, look
@@ -142,6 +143,13 @@ def test_what_a_transaction_does_is_read_from_its_outputs(world: World) -> None:
     )
     assert text(kit.update(world.end, card, owner="mallory")) == (
         f"updates {title} to the card of “Third” and transfers {title} to {mallory}"
+    )
+    notice = {"app": "test", **map_fields(Deprecation("b" * 200, "m" * 200))}
+    assert text(kit.map_only(world.end, notice)) == f"deprecates {title} in favour of {'b' * 99}…: “{'m' * 99}…”"
+    assert text(kit.map_only(world.end, map_fields(Deprecation()))) == f"deprecates {title}"
+    assert text(kit.map_only(world.end, map_fields(None))) == f"says that {title} is not deprecated"
+    assert text(kit.update(world.end, card, map=map_fields(None))) == (
+        f"updates {title} to the card of “Third” and says that {title} is not deprecated"
     )
     assert text(kit.move(world.end, "mallory")) == f"transfers {title} to {mallory}"
     assert text(kit.burn(world.end)) == f"delists {title} for good"

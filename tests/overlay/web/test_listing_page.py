@@ -57,6 +57,22 @@ async def test_a_burned_listing_says_so_in_words(client: ClientSession, services
     assert "is gone for good. Below" not in (await page(client, f"/listings/{TOWER}")).text
 
 
+async def test_a_deprecated_listing_shows_its_successor_and_leads_nowhere_by_itself(
+    serve: Serve, services: AppServices
+) -> None:
+    notice = {"successor": "https://evil.example/?a=<b>", "message": "Use <i>this</i>."}
+    text = await shown(serve, services, **{"x-a2b-deprecated": notice})
+    assert "Deprecated by its owner on " in text
+    assert "Named to be used instead: https://evil.example/?a=<b>" in text
+    assert "Use <i>this</i>." in text
+    listing = services.store.listing(TOWER)
+    assert listing is not None
+    card = {"name": "A", "url": "https://a.example", "skills": [{"id": "s"}], "x-a2b-deprecated": notice}
+    client = await serve(with_listing(services, replace(listing, card_body=json.dumps(card).encode())))
+    async with client.get(f"/listings/{TOWER}", headers={"Accept": "text/html"}, allow_redirects=False) as answer:
+        assert (answer.status, 'href="https://evil.example' in await answer.text()) == (200, False)
+
+
 async def test_a_page_does_not_unroll_all_skills_and_warns_before_them(serve: Serve, services: AppServices) -> None:
     skills = [{"id": f"skill{number}", "name": f"Skill number {number}"} for number in range(20)]
     text = await shown(serve, services, skills=skills, **{"x-payment-config": [{"currency": "BSV", "amount": "x"}]})

@@ -100,10 +100,11 @@ async def test_what_cannot_be_prepared_is_named(client: ClientSession, fields: d
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"action": "sell"}, "'sell' is not an action: register, update, transfer, delist"),
+        ({"action": "sell"}, "'sell' is not an action: register, update, deprecate, restore, transfer, delist"),
         ({"action": "update", "id": "x"}, "no listing has the id 'x'"),
         ({"action": "transfer", "id": "0" * 64 + "_0"}, "no listing has the id"),
         ({"action": "delist"}, "id is needed"),
+        ({"action": "deprecate"}, "id is needed"),
         ({"action": "update", "id": "", "what": ""}, "id and what (a card) are needed"),
     ],
 )
@@ -125,7 +126,7 @@ async def test_a_broken_card_is_refused_with_its_errors(client: ClientSession) -
 
 async def test_strangers_texts_are_texts(client: ClientSession) -> None:
     attack = "</textarea><script>alert(1)</script>"
-    for name in ("what", "app", "owner", "coins", "rate", "currency"):
+    for name in ("what", "app", "owner", "coins", "rate", "currency", "successor", "message"):
         async with await post(client, {**WHOLE, name: attack}) as answer:
             assert "<script>alert" not in await answer.text()
 
