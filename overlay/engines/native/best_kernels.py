@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlay.search.ranker import (
+    DEPRECATED_FLAG,
     EXACT_NAME,
     FIELD_CONSTANT,
     FIELD_SHARE,
@@ -42,7 +43,7 @@ Bytes = npt.NDArray[np.uint8]
 WINDOW = 4_096
 """Documents that are scored together."""
 
-_STATIC_FLAGS = VERIFIED_FLAG | SIGNED_FLAG
+_STATIC_FLAGS = VERIFIED_FLAG | SIGNED_FLAG | DEPRECATED_FLAG
 
 _MARGIN = 1e-5
 """Relative error of a score in single precision."""

@@ -51,8 +51,9 @@ INSTRUCTIONS = (
     "with `search`, use the `id` of a result for the other tools. " + NOTICE
 )
 ITEM_MEMBERS = (
-    "id", "type", "status", "pending", "deprecated", "name", "summary", "url", "version", "provider", "domain", "skills",
-    "tags", "tools", "offers", "cheapest", "rating", "chain", "integrity", "warnings", "lacks", "byMeaning", "score",
+    "id", "type", "status", "pending", "deprecated", "name", "summary", "url", "version", "provider", "domain",
+    "skills", "tags", "tools", "offers", "cheapest", "rating", "chain", "integrity", "warnings", "lacks", "byMeaning",
+    "score",
 )  # fmt: skip
 """The members of an item that `search` answers with; `get` has all."""
 

@@ -49,7 +49,7 @@ class Segment:
             forward += name + text
             ends[document] = [len(name)] * 2 + [len(name) + len(text)] * 4
         offsets, terms = np.array([0, *np.cumsum(ends[:, -1])], np.int64), np.array(forward, np.uint32)
-        flags = np.array(random.choices((0, COMPOUND_FLAG, 4, 8, 12), k=size), np.uint8)
+        flags = np.array(random.choices((0, COMPOUND_FLAG, 4, 8, 12, 16, 28), k=size), np.uint8)
         since = np.array(random.choices((-1.0, 0.0, 1e7, NEWEST), k=size))
         self.forwards = Forwards.of(offsets, ends.reshape(-1), terms, flags, since)
         starts = term_counts(offsets, terms, TERMS)
