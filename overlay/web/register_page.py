@@ -58,18 +58,18 @@ def qr_code(data: bytes) -> QrModules | None:
     return QrModules(len(matrix), f"{int(dark, 2):0{len(dark) // 4}x}")
 
 
-REGISTER, UPDATE, DEPRECATE, RESTORE = "register", "update", "deprecate", "restore"
+REGISTER, UPDATE, DEPRECATE, UNDO = "register", "update", "deprecate", "undo"
 TRANSFER, DELIST = "transfer", "delist"
 ACTIONS = {
     REGISTER: "Register a new listing", UPDATE: "Update a listing", DEPRECATE: "Call a listing deprecated",
-    RESTORE: "Take back that a listing is deprecated", TRANSFER: "Transfer a listing to another address",
+    UNDO: "Take back that a listing is deprecated", TRANSFER: "Transfer a listing to another address",
     DELIST: "Delist a listing for good",
 }  # fmt: skip
 """The actions that the page prepares, with their words."""
 
 _NEEDED = {
     REGISTER: "what (a card), app and owner (an address) are needed", UPDATE: "id and what (a card) are needed",
-    DEPRECATE: "id is needed", RESTORE: "id is needed",
+    DEPRECATE: "id is needed", UNDO: "id is needed",
     TRANSFER: "id and owner (an address) are needed", DELIST: "id is needed",
 }  # fmt: skip
 
@@ -174,7 +174,7 @@ def _changed(services: AppServices, form: RegistrationForm) -> RegistrationOutco
         owner = p2pkh(key_hash(registration.owner) or b"")
         scripts_of_outputs.append(scripts.inscription(owner, form.card, registration.kind, app))
         purpose = registration.update_text(name_of(form.card, registration.kind))
-    elif form.action in (DEPRECATE, RESTORE):
+    elif form.action in (DEPRECATE, UNDO):
         notice = Deprecation(form.successor, form.message) if form.action == DEPRECATE else None
         owner = p2pkh(key_hash(registration.owner) or b"")
         scripts_of_outputs.append(scripts.notice(owner, registration.kind, registration.app, notice))

@@ -100,7 +100,7 @@ async def test_what_cannot_be_prepared_is_named(client: ClientSession, fields: d
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"action": "sell"}, "'sell' is not an action: register, update, deprecate, restore, transfer, delist"),
+        ({"action": "sell"}, "'sell' is not an action: register, update, deprecate, undo, transfer, delist"),
         ({"action": "update", "id": "x"}, "no listing has the id 'x'"),
         ({"action": "transfer", "id": "0" * 64 + "_0"}, "no listing has the id"),
         ({"action": "delist"}, "id is needed"),
