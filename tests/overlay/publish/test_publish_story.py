@@ -254,11 +254,11 @@ def test_the_life_of_a_registration(publisher: Publisher) -> None:
     assert shown["deprecated"] == {
         "since": shown["deprecated"]["since"], "successor": successor, "message": "Use the new one."
     }  # fmt: skip
-    printed = a2b("show", id_, "--url", publisher.running.url, cwd=publisher.home).stdout
+    printed = a2b_here("show", id_, "--url", publisher.running.url, cwd=publisher.home).stdout
     assert f"deprecated by its owner since {shown['deprecated']['since']}, use {successor} instead: Use the" in printed
-    refused = a2b("deprecate", id_, "--undo", "--message", "x", cwd=publisher.home)
+    refused = a2b_here("deprecate", id_, "--undo", "--message", "x", cwd=publisher.home)
     assert (refused.returncode, "--undo takes neither" in refused.stderr) == (2, True), refused.stderr
-    refused = a2b("deprecate", id_, "--successor", id_, cwd=publisher.home)
+    refused = a2b_here("deprecate", id_, "--successor", id_, cwd=publisher.home)
     assert (refused.returncode, "the successor is the listing itself" in refused.stderr) == (2, True), refused.stderr
     restored = publisher.run("deprecate", id_, "--undo")
     assert "deprecated" not in publisher.until(id_, outpoint=restored["outpoint"], pending=None)
