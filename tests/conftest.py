@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -119,6 +120,15 @@ def networks_are_confirmed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Followers in the process of the tests ask twice for the network, without ten seconds between."""
     if "indexer.sync.follower" in sys.modules:  # tests that follow nothing do not import it
         monkeypatch.setattr("indexer.sync.follower.CONFIRM_SECONDS", 0.0)
+
+
+@pytest.fixture(scope="module")
+def often_collected() -> Iterator[None]:
+    """Look for garbage as often as Python itself does: what is not collected yet counts where memory is measured."""
+    rarely = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*rarely)
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,8 @@ from indexer.rates.feed_client import FeedClient, RatesRefusedError
 from indexer.rates.feed_urls import RateFeed
 from overlay.client import ClientLimits, OverlayClient, RemoteError, calls
 
+pytestmark = pytest.mark.usefixtures("often_collected")
+
 LIMIT = 1 << 20
 """Bytes of an answer that each client is set to take."""
 

@@ -41,6 +41,8 @@ from tests.names import NameServer, names
 from tests.pointer_facts import NOW, Clock, card, clock, digest, points, writer
 from tests.waiting import until
 
+pytestmark = pytest.mark.usefixtures("often_collected")
+
 FIRST, SECOND = "/.well-known/agent.json", "/.well-known/agent-card.json"
 ALPHA, BETA = card("Alpha"), card("Beta")
 HOST = "agent.example"

@@ -25,6 +25,8 @@ from indexer.snapshot.codec import (
 )
 from tests.snapshots import Line, dump, parsed, snapshot
 
+pytestmark = pytest.mark.usefixtures("often_collected")
+
 __all__ = ["snapshot"]
 
 JSON = st.recursive(

@@ -31,6 +31,8 @@ from tests.oracles.wire import frames
 from tests.proved import check_proofs
 from tests.snapshots import Empty, empty, exported, parsed, rewritten, snapshot, story
 
+pytestmark = pytest.mark.usefixtures("often_collected")
+
 __all__ = ["Cluster", "database_url", "empty", "postgresql", "snapshot"]
 
 

@@ -20,6 +20,8 @@ from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.snapshots import Empty, empty, exported
 
+pytestmark = pytest.mark.usefixtures("often_collected")
+
 __all__ = ["empty"]
 
 COUNT, LARGE, HELD = 24, 1 << 20, 1 << 18

@@ -39,6 +39,8 @@ from tests.indexing import Indexing
 from tests.oracles.wire import frames
 from tests.proved import check_proofs
 
+pytestmark = pytest.mark.usefixtures("often_collected")
+
 RULES = CoinRules("bsv", segwit=False, envelope="output")
 
 

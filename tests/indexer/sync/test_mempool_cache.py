@@ -6,10 +6,14 @@ import tracemalloc
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from indexer.model import BlockFacts
 from indexer.sync.mempool_cache import MempoolCache, memory_of
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, read, serialise
 from tests.facts import born, ref, state
+
+pytestmark = pytest.mark.usefixtures("often_collected")
 
 MANY = 500
 

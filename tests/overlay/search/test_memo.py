@@ -16,6 +16,8 @@ from overlay.search import analysis, memo, spans, suggesting
 from overlay.search.memo import LONGEST, Memo, memoized
 from overlay.search.query import Cheapest, Suggestion
 
+pytestmark = pytest.mark.usefixtures("often_collected")
+
 
 def test_what_is_used_again_is_computed_once_and_what_is_not_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memo, "MOST", 40)
