@@ -65,6 +65,9 @@ TEXTS = (
     ),
 )  # fmt: skip
 
+HINTS = re.compile("|".join(re.escape(hint) for pattern in TEXTS for hint in pattern.hints))
+"""Any hint: one pass that ends the search of most texts."""
+
 HIDDEN = re.compile("[\\U000E0020-\\U000E007E]{4}|[\u200b\u2060-\u2064\ufeff\u180e]{3}|[\u202d\u202e]|\x1b\\[")
 """Unicode tags, runs of invisible characters, characters that reverse the order of others, and terminal escapes."""
 
@@ -79,7 +82,8 @@ PIPES = re.compile(
     r"|powershell\S*\s[^\n]{0,100}-e(?:nc|ncodedcommand)\b",
     re.IGNORECASE,
 )
-"""Commands that run the data that they fetch or hide."""
+PIPE_HINTS = ("curl", "wget", "iwr", "irm", "invoke-", "iex", "base64", "powershell")
+"""Commands that run the data that they fetch or hide, and texts of which each has one, in lower case."""
 
 PRIVILEGES = re.compile(r"--privileged(?:=true)?|--cap-add[= ](?:ALL|SYS_ADMIN|SYS_PTRACE|SYS_MODULE)|--pid[= ]host"
                         r"|--userns[= ]host|--security-opt[= ](?:seccomp|apparmor)[=:]unconfined",
@@ -100,6 +104,9 @@ RUNS_COMMANDS = re.compile(
     r"|\b(?:shell|terminal|command) execution\b|\bexecut(?:e|es|ing) (?:arbitrary )?commands\b",
     re.IGNORECASE,
 )
+RUN_HINTS = ("command", "script", "code", "execution")
+"""Texts of which, in lower case, each that runs commands has one."""
+
 COMMAND_TOOLS = frozenset((
     "execute_command", "run_command", "exec", "shell", "bash", "run_shell", "run_shell_command", "shell_exec",
     "execute_shell", "execute_bash", "run_bash", "terminal", "run_terminal_command", "execute_shell_command",

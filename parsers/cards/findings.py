@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parsers.cards import finding_patterns as patterns
 from parsers.cards.command_packages import Installed, installed, package_key
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from parsers.cards.card import Skill
     from parsers.cards.fields import Fields
 
+_SEPARATORS = re.compile(r"[\\/\s]")
 MAX_WORDS = 8_192
 """Characters of a command, with its arguments, that are searched."""
 
@@ -48,6 +49,8 @@ def _of_text(text: str) -> Iterator[tuple[str, str]]:
     elif "\x1b[" in text:
         yield "hidden-text", "terminal escapes"
     lower = text.lower()
+    if patterns.HINTS.search(lower) is None:
+        return
     for code, detail, hints, pattern in patterns.TEXTS:
         if any(hint in lower for hint in hints) and pattern.search(text):
             yield code, detail
@@ -56,7 +59,7 @@ def _of_text(text: str) -> Iterator[tuple[str, str]]:
 
 def note_private(url: str, fields: Fields, pointer: str) -> None:
     """Warn of a URL that leads each caller to a machine of its own."""
-    if is_private_url(url):
+    if url and is_private_url(url):
         fields.warn("url-local", url, pointer)
 
 
@@ -66,16 +69,16 @@ def note_command(command: str, args: Sequence[str], fields: Fields, pointer: str
         return
     words, member = [command, *args], f"{pointer}/args" if args else f"{pointer}/command"
     line = " ".join(words)[:MAX_WORDS]
-    programs = {re.split(r"[\\/\s]", word.lower())[-1] for word in words[:2]} | {command.lower().split(" ")[0]}
-    if patterns.PIPES.search(line):
+    lower, program = line.lower(), command.lower().split(" ")[0]
+    programs = {program, *(_SEPARATORS.split(word.lower())[-1] for word in words[:2])}
+    is_container = not patterns.CONTAINERS.isdisjoint(programs)
+    if any(hint in lower for hint in patterns.PIPE_HINTS) and patterns.PIPES.search(line):
         fields.warn("pipe-to-shell", "", member)
-    if not patterns.PRIVILEGED_PROGRAMS.isdisjoint({command.lower().split(" ")[0]}) or (
-        programs & patterns.CONTAINERS and patterns.PRIVILEGES.search(line)
-    ):
+    if program in patterns.PRIVILEGED_PROGRAMS or (is_container and patterns.PRIVILEGES.search(line)):
         fields.warn("privileged", "", member)
-    if programs & patterns.CONTAINERS and patterns.ROOTS.search(line):
+    if is_container and patterns.ROOTS.search(line):
         fields.warn("mounts-root", "", member)
-    if patterns.SHELL_CHARACTERS.search(patterns.PLACEHOLDERS.sub("", line)):
+    if patterns.SHELL_CHARACTERS.search(line) and patterns.SHELL_CHARACTERS.search(patterns.PLACEHOLDERS.sub("", line)):
         fields.warn("shell-characters", "", member)
     package = installed(command, list(args))
     if package is not None:
@@ -93,20 +96,42 @@ def _is_pinned(package: Installed) -> bool:
     return "@sha256:" in last or (":" in last and not last.endswith(":latest"))
 
 
+class _Original(NamedTuple):
+    """A well-known package, and its name in parts and without their separators."""
+
+    name: str
+    parts: list[str]
+    letters: str
+
+
+def _parts(key: str) -> list[str]:
+    return key.lstrip("@").replace("/", "-").split("-")
+
+
+_ORIGINALS = {
+    registry: [_Original(name, _parts(name), "".join(_parts(name))) for name in names]
+    for registry, names in patterns.KNOWN_PACKAGES.items()
+}
+
+
 def lookalike(name: str, registry: str) -> str:
     """The well-known package of a registry that this one is named like, and is not; "" for none: without its scope, or
     with one letter of a long part changed, left out, added or swapped."""
-    key, originals = package_key(name), patterns.KNOWN_PACKAGES.get(registry, ())
-    return "" if key in originals else next((original for original in originals if _is_like(key, original)), "")
+    key = package_key(name)
+    parts = _parts(key)
+    letters = "".join(parts)
+    near = [original for original in _ORIGINALS.get(registry, ()) if -2 < len(original.letters) - len(letters) < 2]
+    if not near or key in patterns.KNOWN_PACKAGES[registry]:
+        return ""
+    return next((original.name for original in near if _is_like(parts, letters, original)), "")
 
 
-def _is_like(key: str, original: str) -> bool:
-    parts, original_parts = (re.split("[-/]", text.lstrip("@")) for text in (key, original))
-    if parts == original_parts:
+def _is_like(parts: list[str], letters: str, original: _Original) -> bool:
+    if parts == original.parts:
         return True
-    if len(parts) != len(original_parts):
-        return "".join(parts) == "".join(original_parts) and len(original) >= MIN_PART
-    edited = [pair for pair in zip(parts, original_parts, strict=True) if pair[0] != pair[1]]
+    if len(parts) != len(original.parts):
+        return letters == original.letters and len(original.name) >= MIN_PART
+    edited = [pair for pair in zip(parts, original.parts, strict=True) if pair[0] != pair[1]]
     return len(edited) == 1 and len(edited[0][1]) >= MIN_PART and _is_one_edit(*edited[0])
 
 
@@ -126,6 +151,10 @@ def note_tools(description: str, skills: Iterable[Skill], fields: Fields, pointe
     """Warn where a server says that it runs commands."""
     skills = list(skills)
     named = next((skill.id for skill in skills if skill.id.lower().replace("-", "_") in patterns.COMMAND_TOOLS), "")
-    texts = (description, *(skill.description for skill in skills))
-    if named or any(map(patterns.RUNS_COMMANDS.search, texts)):
+    if named or any(map(_says_it_runs_commands, (description, *(skill.description for skill in skills)))):
         fields.warn("runs-commands", named[:100] or "by its description", pointer)
+
+
+def _says_it_runs_commands(text: str) -> bool:
+    lower = text.lower()
+    return any(hint in lower for hint in patterns.RUN_HINTS) and patterns.RUNS_COMMANDS.search(text) is not None

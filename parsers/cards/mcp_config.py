@@ -52,7 +52,8 @@ def read_config(config: Json, fields: Fields) -> ToolConfig:
     named = named_servers(config, fields)
     servers: list[McpServer] = []
     if not fields.errors:
-        note_texts({name: member for name, member in config.items() if name != "mcpServers"}, fields)
+        if len(config) > 1:
+            note_texts({name: member for name, member in config.items() if name != "mcpServers"}, fields)
         tools = {key: _tool_names(entry) for key, entry in named.items()}
         shared = read_offers(config, fields, frozenset().union(*tools.values()))
         deprecated = read_deprecation(config, fields)

@@ -87,12 +87,12 @@ def has_secret_form(text: str) -> bool:
     """Whether a text contains a key, a token, or a password of a URL."""
     if len(text) < MIN_FORM:
         return False
-    return any(map(_is_secret_word, text.split())) or _PEM.search(text) is not None
+    return any(map(_is_secret_word, [word for word in text.split() if len(word) >= MIN_FORM])) or (
+        "-----BEGIN " in text and _PEM.search(text) is not None
+    )
 
 
 def _is_secret_word(word: str) -> bool:
-    if len(word) < MIN_FORM:
-        return False
     if any(_MACHINE_MADE.search(match[0]) and not _NO_KEY.search(match[0]) for match in _FORM.finditer(word)):
         return True
     return "@" in word and any(_is_password(match[1]) for match in _USERINFO.finditer(word))

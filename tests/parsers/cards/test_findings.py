@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parsers.cards import examine
+from parsers.cards import finding_patterns as patterns
 from parsers.cards.finding_patterns import KNOWN_PACKAGES
 from parsers.cards.findings import lookalike
 from parsers.reasons import SENTENCES, SEVERITIES, severity
@@ -118,6 +119,34 @@ def test_texts_of_agents_are_searched_too() -> None:
 def test_every_graded_code_has_a_sentence() -> None:
     assert SEVERITIES.keys() <= SENTENCES.keys()
     assert set(SEVERITIES.values()) == {"high", "low"}
+
+
+UNITS = [
+    "<system ", "ignore all ", "do not tell ", "never ", "must always use this tool ", "read a ", "~/.ssh", "a\u200b",
+    "\U0001f3f4\U000e0067", "curl ", "$( ", "base64 -d ", "powershell x ", "-v /", "execute a ", "runs ", "${", "{{",
+    "<a ", "/", " ", "a",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_hostile_text_takes_linear_time(unit: str) -> None:
+    """Steps of a regular expression cannot be counted: 200 kB that took quadratic time would not end."""
+    text = unit * (200_000 // len(unit.encode()))
+    entry = {"command": text, "args": [text], "description": text, "tools": [{"name": "a", "description": text}]}
+    checked = examine(json.dumps({"mcpServers": {"a": entry}}, ensure_ascii=False).encode())
+    assert checked.card is not None
+    for pattern in (
+        *(text_pattern.pattern for text_pattern in patterns.TEXTS),
+        patterns.HIDDEN,
+        patterns.RUNS_COMMANDS,
+    ):
+        pattern.search(text)
+
+
+@given(st.from_regex(patterns.PIPES) | st.from_regex(patterns.RUNS_COMMANDS))
+def test_what_a_pattern_matches_has_one_of_its_hints(text: str) -> None:
+    hints = patterns.PIPE_HINTS if patterns.PIPES.search(text) else patterns.RUN_HINTS
+    assert any(hint in text.lower() for hint in hints)
 
 
 @given(st.sampled_from([(name, registry) for registry, names in KNOWN_PACKAGES.items() for name in names]))
