@@ -26,11 +26,14 @@ from indexer.store.database import (
     unchecked,
 )
 from indexer.store.database_copy import CopyPlan, make_copy, planned_copy
-from indexer.store.locks import AdvisoryLock
+from indexer.store.locks import advisory_lock
 from indexer.store.process_lock import writer_lock
 from indexer.store.schema import IMPORTING, meta, metadata, new_hash_key
 
 log = logging.getLogger(__name__)
+
+_SCHEMA_LOCK = advisory_lock("")
+"""While tables are created or migrated."""
 
 _MIGRATE = "run `a2b migrate`, `a2b index` or `a2b up` of this version on it once"
 
@@ -148,7 +151,7 @@ def _prepare(engine: Engine, connection: Connection, migration: Migration, after
         # the driver itself begins no transaction for CREATE
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     else:
-        connection.execute(select(func.pg_advisory_xact_lock(int(AdvisoryLock.SCHEMA))))
+        connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
     version = _version(connection)
     if version == migrations.PREVIOUS:
         _migrate(engine, connection, migration, after_error)

@@ -13,7 +13,9 @@ from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
 from indexer.store.database import StoreError, StoreUnavailableError
-from indexer.store.locks import AdvisoryLock
+from indexer.store.locks import AdvisoryLock, advisory_lock
+
+_WRITER, _SERVERS = advisory_lock("w"), advisory_lock("d")
 
 
 class ProcessLock:
@@ -44,7 +46,7 @@ class ProcessLock:
                 self.connection.commit()
                 return True
             self.connection = self._engine.connect()
-            holds: bool = self.connection.execute(select(func.pg_try_advisory_lock(int(self._key)))).scalar_one()
+            holds: bool = self.connection.execute(select(func.pg_try_advisory_lock(self._key))).scalar_one()
             self.connection.commit()
         except (DBAPIError, StoreUnavailableError):
             self.release()
@@ -91,7 +93,7 @@ class ProcessLock:
         if not (connection.closed or connection.invalidated):
             # a connection that broke holds no lock any more
             with suppress(DBAPIError, StoreError):
-                connection.execute(select(func.pg_advisory_unlock(int(self._key))))
+                connection.execute(select(func.pg_advisory_unlock(self._key)))
                 connection.commit()
             connection.invalidate()  # back in the pool it would keep the lock if that failed
         connection.close()
@@ -99,4 +101,9 @@ class ProcessLock:
 
 def writer_lock(engine: Engine) -> ProcessLock:
     """The lock of the process that writes facts."""
-    return ProcessLock(engine, "lock", AdvisoryLock.WRITER)
+    return ProcessLock(engine, "lock", _WRITER)
+
+
+def servers_lock(engine: Engine) -> ProcessLock:
+    """The lock of the one serving process that runs the jobs of a single server."""
+    return ProcessLock(engine, "servers.lock", _SERVERS)

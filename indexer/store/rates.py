@@ -11,10 +11,13 @@ from typing import Any
 from sqlalchemy import Connection, Select, delete, func, insert, select, update
 
 from indexer.store.database import writing
-from indexer.store.locks import AdvisoryLock
+from indexer.store.locks import advisory_lock
 from indexer.store.queries import Queries, Row
 from indexer.store.schema import quotes, rate_feeds
 from parsers.cards.rate_table import RateTable
+
+QUOTES_LOCK = advisory_lock("x")
+"""While exchange rates are written."""
 
 MAX_HISTORY = 5_000
 """Quotes stored of each feed: as many different tables."""
@@ -74,7 +77,7 @@ class Quotes(Queries):
         Quotes that replace refused currencies, and the states of feeds, are rewritten as a whole; earlier quotes of
         `outranked` feeds come after the quotes of all other feeds. All or nothing. Raises StoreError when the database
         refuses."""
-        with writing(self._engine, AdvisoryLock.QUOTES) as connection:
+        with writing(self._engine, QUOTES_LOCK) as connection:
             connection.execute(delete(quotes).where(quotes.c.feed.endswith(REFUSED)))
             for quote in current:
                 _store(connection, quote)
@@ -87,7 +90,7 @@ class Quotes(Queries):
 
     def retire(self, feeds: Sequence[str], now: int) -> None:
         """End the quotes of all feeds except these at `now`; their history remains. Raises StoreError."""
-        with writing(self._engine, AdvisoryLock.QUOTES) as connection:
+        with writing(self._engine, QUOTES_LOCK) as connection:
             others = (quotes.c.feed.not_in(feeds), quotes.c.until > now)
             connection.execute(update(quotes).where(*others).values(until=now))
 

@@ -12,11 +12,14 @@ from sqlalchemy import Connection, Index, delete, func, insert, select, update
 from indexer.store import checks, motebit_endpoints
 from indexer.store.checks import CheckKind, CheckState
 from indexer.store.database import writing
-from indexer.store.locks import AdvisoryLock
+from indexer.store.locks import advisory_lock
 from indexer.store.motebit_endpoints import EndpointKey
 from indexer.store.pointer_queries import SAME_POINTER
 from indexer.store.queries import Queries, Row, count, full_network, row_of
 from indexer.store.schema import BYTEWISE, badges, cards, columns_of, events, locators, original_table, sightings
+
+REQUESTS_LOCK = advisory_lock("q")
+"""While requests for transactions are counted and one is added."""
 
 OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
 """Transaction requests that may be open at once: of one client (`client_networks`), and in all."""
@@ -81,7 +84,7 @@ class Requests(Queries):
         """The request for `txid`: the open or answered one, or else a new one in the name of `client`, stored when this
         returns. Raises TooManyRequestsError."""
         new = TransactionRequest(txid=txid, client=client, requested_at=now, next_at=now)
-        with writing(self._engine, AdvisoryLock.REQUESTS) as connection:
+        with writing(self._engine, REQUESTS_LOCK) as connection:
             row = connection.execute(select(requests).where(requests.c.txid == txid)).mappings().first()
             if row is not None and row["state"] != RequestState.GIVEN_UP:
                 return TransactionRequest(**row)
@@ -115,13 +118,13 @@ class Requests(Queries):
     def update(self, request: TransactionRequest) -> None:
         """Store how far a request has come; its client only as long as it waits."""
         row = row_of(request) | ({} if request.state is RequestState.WAITING else {"client": ""})
-        with writing(self._engine, AdvisoryLock.REQUESTS) as connection:
+        with writing(self._engine, REQUESTS_LOCK) as connection:
             connection.execute(update(requests).where(requests.c.txid == request.txid).values(**row))
 
     def hasten(self, now: int) -> None:
         """Make the requests for transactions that were found due again: a starting process does not have these in
         memory."""
-        with writing(self._engine, AdvisoryLock.REQUESTS) as connection:
+        with writing(self._engine, REQUESTS_LOCK) as connection:
             open_ones = (requests.c.state == RequestState.LOCATED, requests.c.next_at > 0)
             connection.execute(update(requests).where(*open_ones).values(next_at=now))
 
@@ -129,7 +132,7 @@ class Requests(Queries):
         """Delete requests that ended and were made a day ago, and the oldest of more than `keep`; return how many."""
         ended = requests.c.next_at == 0
         newest = select(requests.c.requested_at).where(ended).order_by(requests.c.requested_at.desc())
-        with writing(self._engine, AdvisoryLock.REQUESTS) as connection:
+        with writing(self._engine, REQUESTS_LOCK) as connection:
             first_over = connection.execute(newest.offset(keep).limit(1)).scalar()
             before = max(now - ENDED_SECONDS, -1 if first_over is None else first_over + 1)
             return connection.execute(delete(requests).where(ended, requests.c.requested_at < before)).rowcount

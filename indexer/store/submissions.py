@@ -17,11 +17,14 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, s
 
 from indexer.client_networks import networks_of
 from indexer.store.database import writing
-from indexer.store.locks import AdvisoryLock
+from indexer.store.locks import advisory_lock
 from indexer.store.pending import PROVED
 from indexer.store.queries import Queries, batches, insert_new, of_network, rows_in
 from indexer.store.schema import blocks, events, pending, submission_inputs, submission_shares, submissions
 from parsers.bitcoin.tx import Outpoint
+
+SUBMISSIONS_LOCK = advisory_lock("s")
+"""While a submitted transaction is compared with the others and added."""
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +83,7 @@ class Submissions(Queries):
     def add(self, chain: str, transactions: Sequence[Submission], share: Share) -> None:
         """Store transactions, all or none. Stored ones are not changed, except for a missing answer. Raises
         DoubleSpendError, and FullError."""
-        with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
+        with writing(self._engine, SUBMISSIONS_LOCK) as connection:
             by_txid = {transaction.txid: transaction for transaction in transactions}
             stored = _stored(connection, chain, by_txid)
             new = [transaction for txid, transaction in by_txid.items() if txid not in stored]
@@ -175,14 +178,14 @@ class Submissions(Queries):
     def _update(self, table: Table, chain: str, txids: Collection[bytes], **values: bool) -> None:
         if not txids:
             return
-        with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
+        with writing(self._engine, SUBMISSIONS_LOCK) as connection:
             for batch in batches(txids):
                 of_batch = (table.c.chain == chain, table.c.txid.in_(batch))
                 connection.execute(update(table).where(*of_batch).values(**values))
 
     def drop(self, chain: str, txids: Iterable[bytes]) -> int:
         """Delete these transactions and all submitted ones that descend from them; returns their number."""
-        with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
+        with writing(self._engine, SUBMISSIONS_LOCK) as connection:
             return _drop(connection, chain, txids)
 
     def trim(self, chain: str, height: int) -> int:
@@ -190,7 +193,7 @@ class Submissions(Queries):
         over = (submissions.c.chain == chain, submissions.c.height <= height - PENDING_BLOCKS)
         if self._scalar(select(submissions.c.txid).where(*over).limit(1)) is None:
             return 0
-        with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
+        with writing(self._engine, SUBMISSIONS_LOCK) as connection:
             return connection.execute(delete(submissions).where(*over)).rowcount
 
 

@@ -13,10 +13,9 @@ from aiohttp import web
 from indexer.failures import LeftOut
 from indexer.settings import Settings, SettingsError
 from indexer.store import Migration, Writer
-from indexer.store.locks import AdvisoryLock
 from indexer.store.logos import Logos
 from indexer.store.pending import clear_pending
-from indexer.store.process_lock import ProcessLock
+from indexer.store.process_lock import servers_lock
 from indexer.store.requests import Rechecks, Requests
 from indexer.sync import sign_of_life
 from indexer.sync.follower import Follower
@@ -80,8 +79,7 @@ class AppContext:
         self.watcher = StoreWatcher(self.store, self.status, self.notifier, self.logos)
         self.followers = [self._follower(chain) for chain in self.chains]
         self.chain_loops = ChainLoops(self.followers, ends_process=self.engine is None)
-        lock = ProcessLock(self.store.primary, "servers.lock", AdvisoryLock.SERVERS)
-        self.scheduler = Scheduler(lock, self.counters, self.notifier)
+        self.scheduler = Scheduler(servers_lock(self.store.primary), self.counters, self.notifier)
         self.status.jobs = self.scheduler.statuses
         self.identity = open_identity(self.settings) if self.engine is not None else None
         self.visits = build_on_demand(self.settings) if self.engine is not None else None

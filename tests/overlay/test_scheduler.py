@@ -15,8 +15,7 @@ import pytest
 from indexer.errors import SourceUnavailableError
 from indexer.retries import Backoff
 from indexer.store import StoreError, StoreUnavailableError, connect
-from indexer.store.locks import AdvisoryLock
-from indexer.store.process_lock import ProcessLock
+from indexer.store.process_lock import servers_lock
 from overlay.api.counters import Counters
 from overlay.app import scheduler as module
 from overlay.app import supervision
@@ -71,9 +70,7 @@ class Process:
     def __init__(self, url: str) -> None:
         self.counters, self.notifier = Counters(), ChangeNotifier()
         self.engine = connect(url)
-        self.scheduler = Scheduler(
-            ProcessLock(self.engine, "servers.lock", AdvisoryLock.SERVERS), self.counters, self.notifier
-        )
+        self.scheduler = Scheduler(servers_lock(self.engine), self.counters, self.notifier)
 
     def status(self, name: str = "work") -> JobStatus:
         return next(status for status in self.scheduler.statuses() if status.name == name)
@@ -282,7 +279,7 @@ async def test_no_run_begins_while_the_scheduler_ends(tmp_path: Path) -> None:
         await asyncio.sleep(0.02)
         assert (work.runs, work.under_way) == (runs, 0), pauses
         other = Process(url)
-        lock = ProcessLock(other.engine, "servers.lock", AdvisoryLock.SERVERS)
+        lock = servers_lock(other.engine)
         assert lock.acquire(), pauses
         lock.release()
         other.engine.dispose()

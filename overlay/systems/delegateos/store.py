@@ -28,10 +28,13 @@ from sqlalchemy import (
 )
 
 from indexer.store.database import writing
-from indexer.store.locks import AdvisoryLock
+from indexer.store.locks import advisory_lock
 from indexer.store.nonces import CLOCK_SECONDS, DatabaseClock, database_time, use_nonce
 from indexer.store.queries import Queries, count, insert_new, row_of, trim_expired, upsert
 from indexer.store.schema import columns_of, keys, original_table, required
+
+DELEGATIONS_LOCK = advisory_lock("t")
+"""While revocations or delegations are counted and one is added."""
 
 MAX_STRANGERS, MAX_PROVEN = 10_000, 100_000
 """Limits of stored revocations: by signers without proof that they signed the revoked block, and by others. Those of
@@ -149,7 +152,7 @@ class DelegationRecords(Queries):
         to have signed the revoked block; `is_trusted`: its signer is a trusted issuer. Raises RecordsFullError."""
         row = {"revocation_id": entry["revocationId"], "signer": entry["revokedBy"], "scope": entry["scope"]}
         same = [dct_revocations.c[name] == value for name, value in row.items()]
-        with writing(self._engine, AdvisoryLock.DELEGATIONS) as connection:
+        with writing(self._engine, DELEGATIONS_LOCK) as connection:
             stored = connection.execute(select(dct_revocations.c.is_proven).where(*same)).scalar()
             if stored is None:
                 if not is_trusted:
@@ -176,7 +179,7 @@ class DelegationRecords(Queries):
     def add_delegation(self, delegation: StoredDelegation, now: int) -> str:
         """Store a delegation, and return its status. A delegation of the same block is not replaced. Raises
         RecordsFullError."""
-        with writing(self._engine, AdvisoryLock.DELEGATIONS) as connection:
+        with writing(self._engine, DELEGATIONS_LOCK) as connection:
             trim_expired(connection, dct_delegations, now - DELEGATION_SECONDS)
             number = count(connection, dct_delegations)
             if number >= MAX_DELEGATIONS:

@@ -12,10 +12,13 @@ from sqlalchemy import BigInteger, Connection, Index, String, Text, delete, inse
 from indexer.store import checks
 from indexer.store.checks import GRACE, HOUR, CheckKind
 from indexer.store.database import writing
-from indexer.store.locks import AdvisoryLock
+from indexer.store.locks import advisory_lock
 from indexer.store.queries import Queries, Row, count, full_network, upsert
 from indexer.store.schema import BYTEWISE, keys, original_table, required
 from parsers.claims.mrp.provider_manifest import ProviderManifest
+
+PROVIDERS_LOCK = advisory_lock("m")
+"""While challenges or providers are counted and one is added."""
 
 CHALLENGE_DURATION = 24 * HOUR
 OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
@@ -75,7 +78,7 @@ class MrpProviders(Queries):
         of another client: strangers could void the owner's. Raises TooManyProvidersError."""
         table = mrp_challenges
         of_client = (table.c.client == challenge.client, table.c.manifest_url == challenge.manifest_url)
-        with writing(self._engine, AdvisoryLock.MRP_PROVIDERS) as connection:
+        with writing(self._engine, PROVIDERS_LOCK) as connection:
             connection.execute(delete(table).where(table.c.expires_at <= now))
             connection.execute(delete(table).where(*of_client))
             if full := full_network(connection, table.c.client, challenge.client, OPEN_PER_CLIENT):
@@ -95,7 +98,7 @@ class MrpProviders(Queries):
         Raises TooManyProvidersError."""
         table = mrp_providers
         row, url = _row(provider), provider.manifest_url
-        with writing(self._engine, AdvisoryLock.MRP_PROVIDERS) as connection:
+        with writing(self._engine, PROVIDERS_LOCK) as connection:
             connection.execute(delete(mrp_challenges).where(mrp_challenges.c.token == token))
             _drop(connection, table.c.verified_at <= provider.verified_at - GRACE)
             others = table.c.manifest_url != url

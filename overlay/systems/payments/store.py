@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from indexer.store.database import writing
 from indexer.store.layout import connect
-from indexer.store.locks import AdvisoryLock
+from indexer.store.locks import advisory_lock
 from indexer.store.queries import Queries, row_of
 from overlay.systems.payments.store_records import (
     COUNTED,
@@ -52,6 +52,9 @@ from overlay.systems.payments.store_records import (
 )
 from parsers.bitcoin.tx import Outpoint, Transaction
 
+PAYMENTS_LOCK = advisory_lock("p")
+"""While payments are compared and one is added."""
+
 
 class PaymentStore(Queries):
     """The payments in a database. Every method raises StoreError when the database refuses."""
@@ -72,7 +75,7 @@ class PaymentStore(Queries):
         """Store a payment and the coins that it spends, and the running task that it pays for: a new task, or for a
         final payment the task that needs it. A payment that was given back may be reserved again. Raises
         DuplicatePaymentError, TaskStateError."""
-        with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
+        with writing(self._engine, PAYMENTS_LOCK) as connection:
             stored = connection.execute(select(payments.c.state).where(*_same(payment))).scalar()
             if stored is not None and stored not in GIVEN_BACK:
                 raise ClaimedTransactionError(f"the transaction {payment.txid[::-1].hex()} was claimed before")
@@ -87,7 +90,7 @@ class PaymentStore(Queries):
     def hold(self, chain: str, tx: Transaction) -> bool:
         """Hold the coins of a transaction that pays for something else than a task; False where a payment or another
         transaction holds them. Holding twice changes nothing."""
-        with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
+        with writing(self._engine, PAYMENTS_LOCK) as connection:
             same = payments.c.chain == chain, payments.c.txid == tx.txid
             claimed = select(payments.c.state).where(*same, payments.c.state.not_in(GIVEN_BACK))
             spends = [tx_input.prevout for tx_input in tx.inputs]
@@ -100,7 +103,7 @@ class PaymentStore(Queries):
 
     def release(self, chain: str, txid: bytes) -> None:
         """Hold nothing any more for a transaction that `hold` was called for."""
-        with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
+        with writing(self._engine, PAYMENTS_LOCK) as connection:
             _release(connection, chain, txid)
 
     def payment(self, chain: str, txid: bytes) -> StoredPayment | None:
@@ -140,7 +143,7 @@ class PaymentStore(Queries):
         """Move a payment from the state and time that `payment` has; False where another process was faster. A payment
         that is given back sets its coins free. The paid interval of its task is revised with it, where it is the only
         payment of the task that is not counted."""
-        with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
+        with writing(self._engine, PAYMENTS_LOCK) as connection:
             is_moved = _move_payment(connection, payment, state, now, detail)
             if is_moved and revise is not None:
                 _revise(connection, payment, revise)
@@ -170,7 +173,7 @@ class PaymentStore(Queries):
 
     def move_task(self, task: PaidTask, source: TaskState) -> bool:
         """Store a task that leaves the state `source`; False where it is in another one by now."""
-        with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
+        with writing(self._engine, PAYMENTS_LOCK) as connection:
             return _move_task(connection, task, source)
 
     def move_both(
@@ -184,7 +187,7 @@ class PaymentStore(Queries):
         """`move` with the task's time and detail, `move_task` from running, and renewing the paid interval that the
         task names: all or nothing. A task that stays running is only stored. False where another process was faster."""
         try:
-            with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
+            with writing(self._engine, PAYMENTS_LOCK) as connection:
                 if not _move_payment(connection, payment, state, task.updated_at, task.detail):
                     return False
                 renewed = renew(_interval(connection, task.subscription)) if renew is not None else None
@@ -204,7 +207,7 @@ class PaymentStore(Queries):
 
     def close_refund(self, task: str) -> bool:
         """Record that the refund of a task was paid; False where none is due."""
-        with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
+        with writing(self._engine, PAYMENTS_LOCK) as connection:
             is_due = paid_tasks.c.id == task, paid_tasks.c.refund.is_not(None)
             return connection.execute(update(paid_tasks).where(*is_due).values(refund=None)).rowcount == 1
 
@@ -214,7 +217,7 @@ class PaymentStore(Queries):
         ended = paid_tasks.c.state.in_((TaskState.COMPLETED, TaskState.FAILED))
         unpaid = ~exists().where(payments.c.task == paid_tasks.c.id)
         failed = (paid_tasks.c.state == TaskState.FAILED, paid_tasks.c.updated_at < before)
-        with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
+        with writing(self._engine, PAYMENTS_LOCK) as connection:
             old = (ended, paid_tasks.c.updated_at < before, paid_tasks.c.body.is_not(None))
             connection.execute(update(paid_tasks).where(*old).values(body=None))
             connection.execute(delete(payments).where(payments.c.state.in_(GIVEN_BACK), payments.c.updated_at < before))

@@ -36,7 +36,7 @@ from sqlalchemy import (
 
 from indexer.store import outbox
 from indexer.store.database import writing
-from indexer.store.locks import AdvisoryLock
+from indexer.store.locks import advisory_lock
 from indexer.store.queries import Queries, batches, insert_new, row_of, rows_in, upsert
 from indexer.store.schema import (
     BYTEWISE,
@@ -54,6 +54,9 @@ from overlay.systems.rating.store_edges import NEW_EDGE, touch_edges, trust_edge
 from parsers.claims.canonical_json import DocumentError
 from parsers.claims.motebit.trust_graph import ANYBODY, EdgePair
 from parsers.claims.rating_windows import MAX_READ, paid_window, signed_window
+
+RECEIPTS_LOCK = advisory_lock("e")
+"""While receipts are compared with the stored ones, and added."""
 
 MAX_FORMS = 8
 """Records of one receipt that are as strong as another, by keys that work for no listing: keys cost nothing."""
@@ -205,7 +208,7 @@ class ReceiptQueries(Queries):
         """Store documents and receipts. Returns the number of records that are new or have a new payment. Other stored
         records are not changed. Raises DocumentError when a listing has too many without a payment, and stores
         nothing then."""
-        with writing(self._engine, AdvisoryLock.RECEIPTS) as connection:
+        with writing(self._engine, RECEIPTS_LOCK) as connection:
             changed = [row for row in rows if _add(connection, row)]
             if changed or not rows:
                 insert_new(connection, signed_documents, [document._asdict() for document in documents])
@@ -217,7 +220,7 @@ class ReceiptQueries(Queries):
     def bind(self, bind: KeyBind, document: SubmittedDocument | None) -> KeyBind:
         """Bind a key to a listing, unless it is bound already; the bind that holds. A token replaces an older bind of
         the same listing, and is as old as when it was first received: anybody can repeat one that is published."""
-        with writing(self._engine, AdvisoryLock.RECEIPTS) as connection:
+        with writing(self._engine, RECEIPTS_LOCK) as connection:
             stored = _bound(connection, [bind.key]).get(bind.key)
             if stored is not None and (stored.listing != bind.listing or bind.document is None):
                 return stored

@@ -12,9 +12,12 @@ from contextlib import contextmanager
 from sqlalchemy import BigInteger, Connection, Engine, Index, String, delete, exists, func, insert, select
 
 from indexer.store.database import writing
-from indexer.store.locks import AdvisoryLock
+from indexer.store.locks import advisory_lock
 from indexer.store.queries import Queries, Row, upsert
 from indexer.store.schema import keys, original_table, required
+
+LEDGER_LOCK = advisory_lock("l")
+"""While the ledger of the relay is written."""
 
 ledger_entries = original_table("ledger_entries", *keys(kind=String, ref=String), *required(at=BigInteger))
 
@@ -48,7 +51,7 @@ def agent_account(motebit_id: str) -> str:
 @contextmanager
 def booking(engine: Engine) -> Iterator[Connection]:
     """One transaction that writes the ledger; one at a time. Raises StoreError."""
-    with writing(engine, AdvisoryLock.LEDGER) as connection:
+    with writing(engine, LEDGER_LOCK) as connection:
         yield connection
 
 

@@ -24,9 +24,12 @@ from sqlalchemy import (
 )
 
 from indexer.store.database import writing
-from indexer.store.locks import AdvisoryLock
+from indexer.store.locks import advisory_lock
 from indexer.store.queries import Queries, Row, count, full_network, row_of, upsert
 from indexer.store.schema import BYTEWISE, columns_of, keys, original_table, outbox_positions, required
+
+WEBHOOKS_LOCK = advisory_lock("h")
+"""While webhooks are counted, and their deliveries queued."""
 
 PER_CLIENT, IN_ALL = 5, 10_000
 """Webhooks that may be active at once: of one client (`client_networks`), and in all."""
@@ -149,7 +152,7 @@ class StoredWebhooks(Queries):
 
     def add(self, webhook: StoredWebhook) -> None:
         """Store a new webhook. Raises TooManyWebhooksError."""
-        with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
+        with writing(self._engine, WEBHOOKS_LOCK) as connection:
             _check_room(connection, webhook.client)
             connection.execute(insert(subscriptions), [row_of(webhook)])
 
@@ -160,7 +163,7 @@ class StoredWebhooks(Queries):
 
     def delete(self, id_: str) -> None:
         """Delete a webhook with its deliveries."""
-        with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
+        with writing(self._engine, WEBHOOKS_LOCK) as connection:
             connection.execute(delete(subscriptions).where(subscriptions.c.id == id_))
 
     def active(self) -> list[StoredWebhook]:
@@ -192,7 +195,7 @@ class StoredWebhooks(Queries):
     ) -> bool:
         """Queue deliveries and move the position, in one transaction. Returns False, and changes nothing, if another
         process has moved it. Webhooks that ended meanwhile get none."""
-        with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
+        with writing(self._engine, WEBHOOKS_LOCK) as connection:
             stored = select(outbox_positions).where(outbox_positions.c.name == POSITION)
             row = connection.execute(stored).mappings().first()
             if (None if row is None else (row["epoch"], row["seq"])) != before:
@@ -245,7 +248,7 @@ class StoredWebhooks(Queries):
 
     def end(self, id_: str, reason: str, now: int) -> None:
         """End a webhook: waiting deliveries are dropped, its log can be read for a while."""
-        with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
+        with writing(self._engine, WEBHOOKS_LOCK) as connection:
             ended = {"ended_at": now, "reason": reason, "next_at": None}
             connection.execute(update(subscriptions).where(subscriptions.c.id == id_).values(**ended))
             waiting = (deliveries.c.subscription == id_, deliveries.c.state == "waiting")

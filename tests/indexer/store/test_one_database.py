@@ -15,7 +15,7 @@ from sqlalchemy import Engine, String, inspect
 from sqlalchemy.exc import InvalidRequestError
 
 from indexer.store import Store, StoreError, Writer, chain_marks, connect, unchecked
-from indexer.store.locks import AdvisoryLock
+from indexer.store.locks import advisory_lock, locks
 from indexer.store.nonces import Nonces
 from indexer.store.schema import keys, metadata, rebuilt_table
 from overlay.systems.delegateos.store import BlockBudget, DelegationRecords, NonceUse
@@ -60,15 +60,16 @@ def test_a_second_table_or_index_of_a_name_is_refused() -> None:
     assert [name for name, times in names.items() if times > 1] == []
 
 
-def test_tables_and_numbers_of_locks_are_declared_in_one_way() -> None:
+def test_tables_and_locks_are_declared_in_one_way() -> None:
     uses = {
         str(path.relative_to(ROOT)): Counter(words)
         for path in sources()
-        if (words := re.findall(r"\bMetaData\(|\bTable\(name|\bTable\(\s*[\x22]|0x613262", path.read_text()))
+        if (words := re.findall(r"\bMetaData\(|\bTable\(name|\bTable\(\s*[\x22]", path.read_text()))
     }
-    assert uses.keys() == {"indexer/store/schema.py", "indexer/store/locks.py"}
-    assert uses["indexer/store/schema.py"] == {"MetaData(": 1, "Table(name": 2}
-    assert {lock >> 8 for lock in AdvisoryLock if lock is not AdvisoryLock.SCHEMA} == {AdvisoryLock.SCHEMA}
+    assert uses == {"indexer/store/schema.py": {"MetaData(": 1, "Table(name": 2}}
+    assert {number >> 8 for letter, number in locks.items() if letter} == {locks[""]} == {0x613262}
+    with pytest.raises(ValueError, match="the advisory lock 'w' is declared twice"):
+        advisory_lock("w")
 
 
 def test_the_tables_that_only_a_backup_brings_back_are_documented() -> None:

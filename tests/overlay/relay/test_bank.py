@@ -16,8 +16,7 @@ from indexer.chains.node.payment_node import PaymentNode
 from indexer.errors import SourceUnavailableError
 from indexer.settings import Settings, SettingsError
 from indexer.store import Store, connect
-from indexer.store.locks import AdvisoryLock
-from indexer.store.process_lock import ProcessLock
+from indexer.store.process_lock import servers_lock
 from overlay import cli
 from overlay.api.counters import Counters
 from overlay.api.identity_key import IdentityKey
@@ -610,7 +609,7 @@ async def test_payments_and_deposits_are_watched_where_another_server_holds_the_
     )  # fmt: skip
     parts.services.update(own_payments.bring(parts))
     parts.services.update(own_relay.bring(parts))
-    other, lock = (ProcessLock(store.engine, "servers.lock", AdvisoryLock.SERVERS) for _ in range(2))
+    other, lock = (servers_lock(store.engine) for _ in range(2))
     assert other.acquire()
     scheduler = Scheduler(lock, Counters(), parts.notifier)
     scheduler.add([*own_payments.jobs(parts), *own_relay.jobs(parts)])

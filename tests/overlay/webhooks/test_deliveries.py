@@ -15,8 +15,7 @@ from sqlalchemy import insert
 
 from indexer.store import connect
 from indexer.store.database import writing
-from indexer.store.locks import AdvisoryLock
-from indexer.store.process_lock import ProcessLock
+from indexer.store.process_lock import servers_lock
 from indexer.store.queries import row_of
 from overlay.projection.documents import DocumentReader
 from overlay.systems.webhooks.delivery_loop import BACKOFF, GIVE_UP_SECONDS, PER_DOMAIN, DeliveryLoop
@@ -286,7 +285,7 @@ async def test_two_processes_queue_a_change_once(registry: WebhookRegistry, targ
 
 
 async def test_one_process_holds_a_lock_until_it_ends(registry: WebhookRegistry) -> None:
-    lock, other = (ProcessLock(registry.indexing.store.engine, "servers.lock", AdvisoryLock.SERVERS) for _ in range(2))
+    lock, other = (servers_lock(registry.indexing.store.engine) for _ in range(2))
     assert lock.acquire()
     assert lock.acquire()
     assert not other.acquire()
