@@ -19,9 +19,8 @@ from indexer.fetcher.key_sets import signed_card
 from indexer.fetcher.reasons import TROUBLE, FetchError, Refusal
 from indexer.fetcher.schedule import Priority
 from indexer.store import Store, Writer, visits
-from indexer.store.badges import BadgeCandidate, HostVerdict
+from indexer.store.badges import BADGE_CHECK, BadgeCandidate, HostVerdict
 from indexer.store.card_signatures import SignedCard
-from indexer.store.checks import CheckKind
 from parsers import cards
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import AgentCard, Kind, strict_json
@@ -94,7 +93,7 @@ class DomainVerifier:
 class BadgeChecks:
     """Fetches the names that hosts give, and stores the badges of the registrations that name the host."""
 
-    kind, priority = CheckKind.BADGE, Priority.BADGE
+    kind, priority = BADGE_CHECK, Priority.BADGE
 
     def __init__(self, verifier: DomainVerifier, writer: Writer) -> None:
         self._verifier, self._writer = verifier, writer

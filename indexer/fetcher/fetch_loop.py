@@ -99,7 +99,7 @@ class FetchLoop:
     ) -> None:
         self._store, self._writer, self._cards = store, writer, cards
         badges: DueChecks = BadgeChecks(domain_verifier, writer)
-        self._checks = {due_checks.kind.value: due_checks for due_checks in (badges, *checks)}
+        self._checks: dict[str, DueChecks] = {due_checks.kind: due_checks for due_checks in (badges, *checks)}
         self._changed, self._ended, self._clock, self._ticking = changed, ended, clock, ticking
         self._left_out = left_out if left_out is not None else LeftOut(ticking)
         self._badge_queue = BadgeQueue(store, writer, self._left_out)

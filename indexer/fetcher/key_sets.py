@@ -14,8 +14,7 @@ from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Priority
 from indexer.store import Store, Writer, visits
-from indexer.store.card_signatures import SignatureVerdict, SignedCard
-from indexer.store.checks import CheckKind
+from indexer.store.card_signatures import KEYS_CHECK, SignatureVerdict, SignedCard
 from parsers.claims import card_signature
 from parsers.claims.json_web_key import Key, key_set
 from parsers.errors import ParseError
@@ -59,7 +58,7 @@ def key_set_url(jku: str, host: str) -> str:
 class KeySetVerifier:
     """Fetches key sets, and stores the results for the cards that name them."""
 
-    kind, priority = CheckKind.KEYS, Priority.BADGE
+    kind, priority = KEYS_CHECK, Priority.BADGE
 
     def __init__(self, fetcher: HttpFetcher, store: Store, writer: Writer) -> None:
         self._fetcher, self._store, self._writer = fetcher, store, writer

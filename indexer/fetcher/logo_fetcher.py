@@ -13,8 +13,7 @@ from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Priority
 from indexer.model import LOGO_BYTES
-from indexer.store.checks import CheckKind
-from indexer.store.logos import Logos
+from indexer.store.logos import LOGO_CHECK, Logos
 from parsers.cards import data_uri
 
 AT_ONCE = 2
@@ -27,7 +26,7 @@ SECONDS = 30.0
 class LogoFetcher:
     """Fetches requested logos, and stores the result."""
 
-    kind, priority = CheckKind.LOGO, Priority.LOGO
+    kind, priority = LOGO_CHECK, Priority.LOGO
 
     def __init__(self, fetcher: HttpFetcher, logos: Logos) -> None:
         self.logos = logos

@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Engine, LargeBinary, Select, Table, func, insert, or_, select
 
 from indexer.model import SCHEMA
-from indexer.store.checks import CheckKind
+from indexer.store.checks import kinds
 from indexer.store.database import StoreError, reading_at_once, writing
 from indexer.store.full_scan import BODIES_AT_ONCE, ROWS_AT_ONCE
 from indexer.store.migrations import PREVIOUS, PREVIOUS_VERSION, RENAMED, values_of_new_columns
@@ -27,10 +27,6 @@ FORMAT = 1
 
 MAX_ROW = 256 << 20
 """Bytes of a line: a card of 16 MiB takes 22.4 MB, a submitted transaction with its proof more."""
-
-_REBUILT_CHECKS = (CheckKind.BADGE, CheckKind.KEYS, CheckKind.LOGO)
-"""Checks with results that are rebuilt: they are enlisted again with these."""
-
 
 Progress = Callable[[int, int], None]
 """Called with rows done, of how many (0 where that is not known)."""
@@ -59,7 +55,9 @@ def _rows_of(table: Table) -> Select[Any]:
     rows = select(table)
     if table is meta:
         return rows.where(or_(*(meta.c.key.startswith(prefix) for prefix in (CHAIN, PROGRAM))))
-    return rows.where(checks.c.kind.not_in(_REBUILT_CHECKS)) if table is checks else rows
+    if table is checks:
+        return rows.where(checks.c.kind.not_in([name for name, is_rebuilt in kinds.items() if is_rebuilt]))
+    return rows
 
 
 def write_backup(engine: Engine, file: IO[bytes], head: BackupHead, progress: Progress = lambda _d, _a: None) -> int:

@@ -28,11 +28,14 @@ from sqlalchemy import (
 
 from indexer.store import checks as queue
 from indexer.store import outbox
-from indexer.store.checks import GRACE, CheckKind
+from indexer.store.checks import GRACE, check_kind
 from indexer.store.queries import Queries, Row, batches, rows_in
 from indexer.store.schema import badges, blocks, checks, events
 
 POSITION = "fetch candidates"
+
+BADGE_CHECK = check_kind("badge", is_rebuilt=True)
+"""The check of a registration, at the host of its card's url."""
 
 MAX_ANNOUNCED = 32
 """Registrations of a host without a badge up to which each is announced when the host was checked. Of more, which
@@ -97,7 +100,7 @@ class BadgeQueries(Queries):
 def _badges_of() -> Select[Any]:
     """The badges of the bound `registrations`. Cached: composing the statement takes as long as the answer."""
     registrations: BindParameter[Any] = bindparam("registrations", expanding=True)
-    check = (checks.c.kind == CheckKind.BADGE) & (checks.c.name == badges.c.registration)
+    check = (checks.c.kind == BADGE_CHECK) & (checks.c.name == badges.c.registration)
     tried_at = func.coalesce(checks.c.checked_at, 0)
     checked_at = case((badges.c.by != "", badges.c.verified_at), else_=tried_at).label("checked_at")
     outcome = (checked_at, func.coalesce(checks.c.reason, "").label("reason"), tried_at.label("tried_at"))
@@ -115,8 +118,8 @@ def update_candidates(
     for registration in sorted(removed):
         connection.execute(delete(badges).where(badges.c.registration == registration))
     moved = {entry.registration: entry.host for entry in candidates if _is_other(before.get(entry.registration), entry)}
-    queue.forget(connection, CheckKind.BADGE, [*removed, *moved])
-    queue.enlist(connection, CheckKind.BADGE, moved, now_ms)
+    queue.forget(connection, BADGE_CHECK, [*removed, *moved])
+    queue.enlist(connection, BADGE_CHECK, moved, now_ms)
     lost = {registration for registration in removed if before[registration]["by"]}
     new = [_new(candidate) for candidate in candidates if candidate.registration not in before]
     if new:
@@ -156,9 +159,9 @@ def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[st
             badge_of[oldest] = "hash"
     without = select(badges.c.registration).where(of_host, badges.c.by == "").limit(MAX_ANNOUNCED + 1)
     announced = connection.execute(without).scalars().all()
-    queue.fail_all(connection, CheckKind.BADGE, verdict.host, verdict.reason, now_ms)
+    queue.fail_all(connection, BADGE_CHECK, verdict.host, verdict.reason, now_ms)
     confirmed = [registration for registration, by in badge_of.items() if by]
-    queue.record(connection, CheckKind.BADGE, confirmed, now_ms, verdict.reason)
+    queue.record(connection, BADGE_CHECK, confirmed, now_ms, verdict.reason)
     changed = set(announced) if len(announced) <= MAX_ANNOUNCED else set[str]()
     for registration, by in badge_of.items():
         row = holders.get(registration)
@@ -167,7 +170,7 @@ def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[st
         same = badges.c.registration == registration
         connection.execute(update(badges).where(same).values(by=by or retained, **verified))
         if row is not None and retained:
-            queue.hold(connection, CheckKind.BADGE, {registration: row["verified_at"]})
+            queue.hold(connection, BADGE_CHECK, {registration: row["verified_at"]})
         if by or row is not None:
             changed.add(registration)
     return sorted(changed)

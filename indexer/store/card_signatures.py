@@ -13,10 +13,13 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select, update
 
 from indexer.store import checks, fetches
-from indexer.store.checks import GRACE, CheckKind, CheckQueries
+from indexer.store.checks import GRACE, CheckQueries, check_kind
 from indexer.store.queries import Queries, insert_new
 from indexer.store.schema import badges, card_signatures, cards, events
 from indexer.store.schema import fetches as facts
+
+KEYS_CHECK = check_kind("keys", is_rebuilt=True)
+"""The check of the signatures of a card (its SHA-256 in hex), by the key set at a URL."""
 
 MAX_IDS = 1_000
 """Listings of one card that are announced when its signature is checked; anyone may copy a signed card."""
@@ -65,7 +68,7 @@ class SignatureQueries(Queries):
 
     def due_cards(self, url: str, now_ms: int, limit: int) -> dict[bytes, bytes]:
         """At most `limit` cards (by SHA-256) that are due for a check by a key set."""
-        names = CheckQueries(self._engine).names_due(CheckKind.KEYS, url, now_ms, limit)
+        names = CheckQueries(self._engine).names_due(KEYS_CHECK, url, now_ms, limit)
         return {row["sha256"]: row["body"] for row in self._rows_in(select(cards), cards.c.sha256, map(_card, names))}
 
 
@@ -75,7 +78,7 @@ def enlist(connection: Connection, signed: Sequence[SignedCard], now_ms: int) ->
     insert_new(connection, card_signatures, [{**new, **signature._asdict()} for signature in signed])
     checks.enlist(
         connection,
-        CheckKind.KEYS,
+        KEYS_CHECK,
         {signature.card.hex(): signature.url for signature in signed if signature.url},
         now_ms,
     )
@@ -93,11 +96,11 @@ def record(connection: Connection, verdicts: Iterable[SignatureVerdict], now_ms:
         values, name = verdict._asdict(), [verdict.card.hex()]
         if verdict.by:
             values["verified_at"] = now_ms
-            checks.record(connection, CheckKind.KEYS, name, now_ms)
+            checks.record(connection, KEYS_CHECK, name, now_ms)
         else:
-            checks.fail(connection, CheckKind.KEYS, name, verdict.reason, now_ms)
+            checks.fail(connection, KEYS_CHECK, name, verdict.reason, now_ms)
         if not ids:
-            checks.pause(connection, CheckKind.KEYS, name)
+            checks.pause(connection, KEYS_CHECK, name)
         connection.execute(update(card_signatures).where(same).values(**values))
         changed.update(ids if is_changed else ())
     return sorted(changed)
@@ -111,9 +114,9 @@ def record_failure(connection: Connection, url: str, reason: str, now_ms: int) -
     digests = connection.execute(select(card_signatures.c.card).where(lost)).scalars().all()
     connection.execute(update(card_signatures).where(lost).values(by="", kid="", form="", covers_pricing=False))
     connection.execute(update(card_signatures).where(of_url, card_signatures.c.by == "").values(reason=reason))
-    checks.fail_due(connection, CheckKind.KEYS, url, reason, now_ms)
+    checks.fail_due(connection, KEYS_CHECK, url, reason, now_ms)
     held = select(card_signatures.c.card, card_signatures.c.verified_at).where(of_url, card_signatures.c.by != "")
-    checks.hold(connection, CheckKind.KEYS, {row.card.hex(): row.verified_at for row in connection.execute(held).all()})
+    checks.hold(connection, KEYS_CHECK, {row.card.hex(): row.verified_at for row in connection.execute(held).all()})
     return sorted({id_ for digest in digests for id_ in ids_of(connection, digest)})
 
 

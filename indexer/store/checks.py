@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NewType
 
 from sqlalchemy import (
     BigInteger,
@@ -38,21 +37,19 @@ GRACE = 7 * 24 * HOUR
 """The milliseconds without an answer of a host after which its verified results are lost."""
 
 
-class CheckKind(StrEnum):
-    """The kinds of checks."""
+CheckKind = NewType("CheckKind", str)
 
-    BADGE = "badge"
-    """A registration, at the host of its card's url."""
-    KEYS = "keys"
-    """The signatures of a card (its SHA-256 in hex), by the key set at a URL."""
-    IDENTITY = "motebit"
-    """The Motebit identity of a host."""
-    ENDPOINT = "mcp"
-    """An MCP endpoint and the key that it must name."""
-    LOGO = "logo"
-    """A logo, by its URL, or `data:` and the SHA-256 of one that holds the picture itself."""
-    PROVIDER = "mrp"
-    """The manifest of an MRP provider, by its URL."""
+kinds: dict[str, bool] = {}
+"""Whether the results of a kind of checks are rebuilt, by the name of every kind."""
+
+
+def check_kind(name: str, *, is_rebuilt: bool = False) -> CheckKind:
+    """The kind of checks with a name, declared where their results are stored. `is_rebuilt`: these are rebuilt, and the
+    checks are enlisted again with them. Raises ValueError for a name that another kind has."""
+    if name in kinds:
+        raise ValueError(f"the kind of checks {name!r} is declared twice")
+    kinds[name] = is_rebuilt
+    return CheckKind(name)
 
 
 class DueCheck(NamedTuple):
@@ -131,7 +128,7 @@ def _named(kind: CheckKind, names: Iterable[str]) -> tuple[Any, ...]:
 
 def enlist(connection: Connection, kind: CheckKind, targets: Mapping[str, str], now: int) -> None:
     """Queue checks, by name, of subjects at these targets: new and paused ones are due at once."""
-    new = {"kind": kind.value, "tries": 0, "checked_at": 0, "reason": "", "next_at": now}
+    new = {"kind": kind, "tries": 0, "checked_at": 0, "reason": "", "next_at": now}
     insert_new(connection, checks, [{**new, "name": name, "target": target} for name, target in targets.items()])
     for batch in batches(targets):
         paused = (*_named(kind, batch), checks.c.next_at.is_(None))

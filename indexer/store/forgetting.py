@@ -10,9 +10,11 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, exists, or_, se
 
 from indexer.store import checks as queue
 from indexer.store import outbox
-from indexer.store.checks import CheckKind
+from indexer.store.badges import BADGE_CHECK
+from indexer.store.card_signatures import KEYS_CHECK
 from indexer.store.followers import followers
-from indexer.store.motebit_endpoints import names_at
+from indexer.store.motebit_endpoints import ENDPOINT_CHECK, names_at
+from indexer.store.motebit_hosts import IDENTITY_CHECK
 from indexer.store.queries import batches, count, rows_in
 from indexer.store.schema import (
     CHAIN,
@@ -113,7 +115,7 @@ def _forget_badges(connection: Connection, ids: Collection[str]) -> set[str]:
     """Delete the badges of these registrations; the hosts that they were of."""
     hosts = {row["host"] for row in rows_in(connection, select(badges.c.host), badges.c.registration, ids)}
     _delete(connection, badges.c.registration, ids)
-    queue.forget(connection, CheckKind.BADGE, ids)
+    queue.forget(connection, BADGE_CHECK, ids)
     return hosts
 
 
@@ -137,8 +139,8 @@ def _forget_hosts(connection: Connection, hosts: Collection[str]) -> None:
         there = or_(locators.c.locator == host, locators.c.locator.startswith(f"https://{host}/", autoescape=True))
         if connection.execute(select(locators.c.locator).where(there).limit(1)).first() is not None:
             continue
-        queue.forget(connection, CheckKind.ENDPOINT, names_at(connection, host))
-        queue.forget(connection, CheckKind.IDENTITY, [host])
+        queue.forget(connection, ENDPOINT_CHECK, names_at(connection, host))
+        queue.forget(connection, IDENTITY_CHECK, [host])
         for table in (motebit_endpoints, motebit_hosts):
             connection.execute(delete(table).where(table.c.host == host))
 
@@ -156,7 +158,7 @@ def _forget_cards(connection: Connection, digests: Collection[bytes]) -> int:
         some = delete(cards).where(cards.c.sha256.in_(batch), ~or_(*is_used)).returning(cards.c.sha256)
         unused += connection.execute(some).scalars()
     _delete(connection, card_signatures.c.card, unused)
-    queue.forget(connection, CheckKind.KEYS, [digest.hex() for digest in unused])
+    queue.forget(connection, KEYS_CHECK, [digest.hex() for digest in unused])
     return len(unused)
 
 

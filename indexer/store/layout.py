@@ -16,7 +16,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, func, insert, ins
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from indexer.model import SCHEMA
-from indexer.store import followers, migrations, nonces, requests, statistics  # noqa: F401 - they declare tables
+from indexer.store import followers, logos, migrations, nonces, requests, statistics  # noqa: F401 - they declare
 from indexer.store.database import (
     BUSY_SECONDS,
     DamagedDatabaseError,

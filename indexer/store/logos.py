@@ -13,10 +13,13 @@ from hashlib import sha256
 from sqlalchemy import Connection, Engine, delete, func, select, update
 
 from indexer.store import checks
-from indexer.store.checks import CheckKind
+from indexer.store.checks import check_kind
 from indexer.store.database import writing
 from indexer.store.queries import Queries, batches, count, insert_new
 from indexer.store.schema import logos
+
+LOGO_CHECK = check_kind("logo", is_rebuilt=True)
+"""The check of a logo, by its URL, or `data:` and the SHA-256 of one that holds the picture itself."""
 
 MAX_LOGOS = 5_000
 """Logos stored at once."""
@@ -75,7 +78,7 @@ class Logos(Queries):
             for batch in batches(row["url_sha256"] for row in rows):
                 stale = (logos.c.url_sha256.in_(batch), logos.c.wanted_at < now - DAY)
                 connection.execute(update(logos).where(*stale).values(wanted_at=now))
-            checks.enlist(connection, CheckKind.LOGO, {name: name for name in map(check_name, fetchable)}, now)
+            checks.enlist(connection, LOGO_CHECK, {name: name for name in map(check_name, fetchable)}, now)
             self._trim(connection)
 
     def _trim(self, connection: Connection) -> None:
@@ -84,7 +87,7 @@ class Logos(Queries):
             oldest = select(logos.c.url_sha256, logos.c.url).order_by(logos.c.wanted_at, logos.c.url_sha256)
             last = connection.execute(oldest.limit(over)).all()
             connection.execute(delete(logos).where(logos.c.url_sha256.in_([row.url_sha256 for row in last])))
-            checks.forget(connection, CheckKind.LOGO, [check_name(row.url) for row in last])
+            checks.forget(connection, LOGO_CHECK, [check_name(row.url) for row in last])
 
     def url_of(self, name: str) -> str:
         """The URL of a logo by the name of its check; "" after it was deleted."""
@@ -98,7 +101,7 @@ class Logos(Queries):
         thumbnail = {"state": _STORED, "sha256": sha256(body).digest(), "body": body, "noted_at": now}
         with writing(self._engine) as connection:
             connection.execute(update(logos).where(logos.c.url_sha256 == _key(url)).values(**thumbnail))
-            checks.record(connection, CheckKind.LOGO, [check_name(url)], now, pause=REFETCH)
+            checks.record(connection, LOGO_CHECK, [check_name(url)], now, pause=REFETCH)
             _pause_unwanted(connection, url, now)
 
     def fail(self, url: str, reason: str, now: int) -> None:
@@ -107,7 +110,7 @@ class Logos(Queries):
         missing = (logos.c.url_sha256 == _key(url), logos.c.state != _STORED)
         with writing(self._engine) as connection:
             connection.execute(update(logos).where(*missing).values(state=_FAILED))
-            checks.fail(connection, CheckKind.LOGO, [check_name(url)], reason, now)
+            checks.fail(connection, LOGO_CHECK, [check_name(url)], reason, now)
             _pause_unwanted(connection, url, now)
 
 
@@ -115,7 +118,7 @@ def _pause_unwanted(connection: Connection, url: str, now: int) -> None:
     """Stop fetching a logo without recent requests, until the next one."""
     unwanted = (logos.c.url_sha256 == _key(url), logos.c.wanted_at <= now - REFETCH)
     if count(connection, logos, *unwanted):
-        checks.pause(connection, CheckKind.LOGO, [check_name(url)])
+        checks.pause(connection, LOGO_CHECK, [check_name(url)])
 
 
 def check_name(url: str) -> str:

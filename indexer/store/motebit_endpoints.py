@@ -16,13 +16,16 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select, update
 
 from indexer.store import checks
-from indexer.store.checks import CheckKind
+from indexer.store.checks import check_kind
 from indexer.store.motebit_hosts import PIN_DURATION, ids_of
 from indexer.store.queries import Queries, count, insert_new
 from indexer.store.schema import motebit_endpoints, motebit_hosts
 from parsers.cards import AgentCard, Kind, examine
 from parsers.claims.motebit.tool_manifest import ManifestChanges, ToolManifest, manifest_changes
 from parsers.pointers.locator import url_host
+
+ENDPOINT_CHECK = check_kind("mcp")
+"""The check of an MCP endpoint and the key that it must name."""
 
 PER_HOST = 64
 """The number of endpoints of a host that the cards of its agents name; its identity file may name as many more."""
@@ -117,7 +120,7 @@ def _enlist(connection: Connection, key: EndpointKey, now: int, most: int) -> No
         return
     empty = {"manifest_sha256": "", "tools": "{}", "state": UNCHECKED, "reason": "", "changes": "[[],[],[]]"}
     insert_new(connection, motebit_endpoints, [{**key._asdict(), **empty, "verified_at": 0, "checked_at": 0}])
-    checks.enlist(connection, CheckKind.ENDPOINT, {str(key): str(key)}, now)
+    checks.enlist(connection, ENDPOINT_CHECK, {str(key): str(key)}, now)
 
 
 def names_at(connection: Connection, host: str) -> list[str]:
@@ -139,11 +142,11 @@ def record(connection: Connection, key: EndpointKey, outcome: HandshakeOutcome, 
     if values:
         connection.execute(update(table).where(*same).values(**values, checked_at=now))
     if values.get("state") == VERIFIED:
-        checks.record(connection, CheckKind.ENDPOINT, [str(key)], now)
+        checks.record(connection, ENDPOINT_CHECK, [str(key)], now)
     else:
-        checks.fail(connection, CheckKind.ENDPOINT, [str(key)], values.get("reason", outcome.reason), now)
+        checks.fail(connection, ENDPOINT_CHECK, [str(key)], values.get("reason", outcome.reason), now)
     if not ids:
-        checks.pause(connection, CheckKind.ENDPOINT, [str(key)])
+        checks.pause(connection, ENDPOINT_CHECK, [str(key)])
     compared = ("state", "reason", "manifest_sha256", "changes")
     return ids if any(values.get(name, row[name]) != row[name] for name in compared) else []
 

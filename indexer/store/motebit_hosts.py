@@ -14,10 +14,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select, update
 
 from indexer.store import checks, fetches
-from indexer.store.checks import GRACE, HOUR, CheckKind
+from indexer.store.checks import GRACE, HOUR, check_kind
 from indexer.store.queries import Queries, insert_new
 from indexer.store.schema import badges, locators, motebit_hosts
 from parsers.claims.motebit.identifiers import is_same_identity
+
+IDENTITY_CHECK = check_kind("motebit")
+"""The check of the Motebit identity of a host."""
 
 MAX_IDS = 1_000
 """Listings of a host that are announced when its identity changes."""
@@ -95,7 +98,7 @@ def enlist(connection: Connection, host: str, now_ms: int) -> None:
     new = dict.fromkeys((*_PINNED, "reason"), "")
     row = {**new, **_NO_CHANGE, "host": host, "capabilities": "[]", "valid": False, "verified_at": 0}
     insert_new(connection, motebit_hosts, [row])
-    checks.enlist(connection, CheckKind.IDENTITY, {host: host}, now_ms)
+    checks.enlist(connection, IDENTITY_CHECK, {host: host}, now_ms)
 
 
 def record(connection: Connection, host: str, outcome: IdentityOutcome, now_ms: int) -> list[str]:
@@ -107,11 +110,11 @@ def record(connection: Connection, host: str, outcome: IdentityOutcome, now_ms: 
     ids = sorted(set(ids_of(connection, host)))
     connection.execute(update(motebit_hosts).where(same).values(**values))
     if values["valid"]:
-        checks.record(connection, CheckKind.IDENTITY, [host], now_ms, outcome.reason)
+        checks.record(connection, IDENTITY_CHECK, [host], now_ms, outcome.reason)
     else:
-        checks.fail(connection, CheckKind.IDENTITY, [host], values["reason"], now_ms)
+        checks.fail(connection, IDENTITY_CHECK, [host], values["reason"], now_ms)
     if not ids:
-        checks.pause(connection, CheckKind.IDENTITY, [host])
+        checks.pause(connection, IDENTITY_CHECK, [host])
     compared = (*_PINNED, "capabilities", "valid", *_NO_CHANGE)
     return ids if any(values.get(name, row[name]) != row[name] for name in compared) else []
 

@@ -10,10 +10,13 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Index, delete, func, insert, select, update
 
 from indexer.store import checks, motebit_endpoints
-from indexer.store.checks import CheckKind, CheckState
+from indexer.store.badges import BADGE_CHECK
+from indexer.store.card_signatures import KEYS_CHECK
+from indexer.store.checks import CheckState
 from indexer.store.database import writing
 from indexer.store.locks import advisory_lock
-from indexer.store.motebit_endpoints import EndpointKey
+from indexer.store.motebit_endpoints import ENDPOINT_CHECK, EndpointKey
+from indexer.store.motebit_hosts import IDENTITY_CHECK
 from indexer.store.pointer_queries import SAME_POINTER
 from indexer.store.queries import Queries, Row, count, full_network, row_of
 from indexer.store.schema import BYTEWISE, badges, cards, columns_of, events, locators, original_table, sightings
@@ -195,18 +198,18 @@ def _recheck_locator(connection: Connection, locator: str, now_ms: int) -> Reche
 def _recheck_domain(connection: Connection, row: Row, now_ms: int) -> list[Recheck]:
     """The domain of an inscribed agent, and the other subjects that are checked at it: its keys, its identity and its
     endpoints."""
-    check = checks.get(connection, CheckKind.BADGE, row["registration"])
+    check = checks.get(connection, BADGE_CHECK, row["registration"])
     last = (check.checked_at if check else 0) or None
     next_at = _recheck_at(check.next_at if check else None, last, now_ms)
     names = [row["registration"]]
-    checks.hasten(connection, CheckKind.BADGE, names, next_at)
+    checks.hasten(connection, BADGE_CHECK, names, next_at)
     state = f"verified by {row['by']}" if row["by"] else "not verified" if last else "new"
     rechecks = [Recheck("domain", row["host"], state, check.reason if check else "", "", last, next_at)]
     _enlist_endpoints(connection, row, next_at)
     more = (
-        ("keys", CheckKind.KEYS, [row["card"].hex()]),
-        ("identity", CheckKind.IDENTITY, [row["host"]]),
-        ("endpoint", CheckKind.ENDPOINT, motebit_endpoints.names_at(connection, row["host"])),
+        ("keys", KEYS_CHECK, [row["card"].hex()]),
+        ("identity", IDENTITY_CHECK, [row["host"]]),
+        ("endpoint", ENDPOINT_CHECK, motebit_endpoints.names_at(connection, row["host"])),
     )
     for what, kind, names in more:
         checks.hasten(connection, kind, names, next_at)

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import event
 
 from indexer.store import Store, connect
-from indexer.store.checks import CheckKind
+from indexer.store.logos import LOGO_CHECK
 from indexer.store.logos import Logos as StoredLogos
 from overlay.app import store_watcher
 from overlay.app.status_service import StatusService
@@ -142,7 +142,7 @@ async def test_logos_that_were_looked_for_are_noted_though_nobody_else_writes(
         logos.shown(["https://a.example/logo.png"])
         assert logos.has_requests
         engine = counted_store.store.engine
-        ready = await until(lambda: due(engine, CheckKind.LOGO, int(time.time() * 1000) + 1_000))
+        ready = await until(lambda: due(engine, LOGO_CHECK, int(time.time() * 1000) + 1_000))
         assert [url for _, url in ready] == ["https://a.example/logo.png"]
         assert not logos.has_requests
 

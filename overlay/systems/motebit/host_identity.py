@@ -18,8 +18,7 @@ from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.reasons import TROUBLE, FetchError
 from indexer.fetcher.schedule import Priority
 from indexer.store import Store, Writer, visits
-from indexer.store.checks import CheckKind
-from indexer.store.motebit_hosts import AT_RELAY, AT_WELL_KNOWN, DNS, IdentityOutcome, PublishedIdentity
+from indexer.store.motebit_hosts import AT_RELAY, AT_WELL_KNOWN, DNS, IDENTITY_CHECK, IdentityOutcome, PublishedIdentity
 from overlay.systems.motebit.mcp_handshake import McpHandshakes
 from parsers.claims.canonical_json import DocumentError, read
 from parsers.claims.motebit.identifiers import binding, hex_bytes
@@ -38,7 +37,7 @@ _UNKNOWN = TROUBLE | {"fetch-protocol", "fetch-framing", "fetch-dns", "fetch-fau
 class MotebitVerifier:
     """Fetches the identities of hosts, and stores them where there is a `writer`."""
 
-    kind, priority = CheckKind.IDENTITY, Priority.BADGE
+    kind, priority = IDENTITY_CHECK, Priority.BADGE
 
     def __init__(self, fetcher: HttpFetcher, txt: TxtRecords, writer: Writer | None = None) -> None:
         self._fetcher, self._txt, self._writer = fetcher, txt, writer

@@ -16,8 +16,7 @@ from indexer.fetcher.reasons import OFF_PORT, PORT_LIMIT, FetchError
 from indexer.fetcher.schedule import Priority
 from indexer.fetcher.target import target
 from indexer.store import Writer, visits
-from indexer.store.checks import CheckKind
-from indexer.store.motebit_endpoints import EndpointKey, HandshakeOutcome
+from indexer.store.motebit_endpoints import ENDPOINT_CHECK, EndpointKey, HandshakeOutcome
 from overlay.text.event_data import event_data
 from parsers.claims.canonical_json import MAX_BYTES, DocumentError, read
 from parsers.claims.motebit.tool_manifest import IDENTITY_TOOL, MAX_TOOLS, ToolManifest, named_key, tool_manifest
@@ -37,7 +36,7 @@ _NO_ADDRESS = frozenset(("fetch-resolve", "fetch-resolve-slow", "fetch-address")
 class McpHandshakes:
     """Queries endpoints, and stores their answers."""
 
-    kind, priority = CheckKind.ENDPOINT, Priority.BADGE
+    kind, priority = ENDPOINT_CHECK, Priority.BADGE
 
     def __init__(self, fetcher: HttpFetcher, writer: Writer) -> None:
         self._fetcher, self._writer = fetcher, writer

@@ -13,8 +13,7 @@ from indexer.fetcher.on_demand import OnDemandFetcher
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Priority
 from indexer.store import Store, Writer
-from indexer.store.checks import CheckKind
-from overlay.systems.mrp.store import MrpChallenge, MrpProviders
+from overlay.systems.mrp.store import PROVIDER_CHECK, MrpChallenge, MrpProviders
 from parsers.claims.canonical_json import DocumentError
 from parsers.claims.mrp.provider_manifest import ProviderManifest, read_manifest
 
@@ -55,7 +54,7 @@ async def meet(visits: OnDemandFetcher, challenge: MrpChallenge) -> tuple[str, P
 class MrpManifestChecks:
     """Fetches the manifests of listed providers again."""
 
-    kind, priority = CheckKind.PROVIDER, Priority.WATCH
+    kind, priority = PROVIDER_CHECK, Priority.WATCH
 
     def __init__(self, fetcher: HttpFetcher, providers: MrpProviders) -> None:
         self._fetcher, self._providers = fetcher, providers

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import BigInteger, Connection, Index, String, Text, delete, insert, select, update
 
 from indexer.store import checks
-from indexer.store.checks import GRACE, HOUR, CheckKind
+from indexer.store.checks import GRACE, HOUR, check_kind
 from indexer.store.database import writing
 from indexer.store.locks import advisory_lock
 from indexer.store.queries import Queries, Row, count, full_network, upsert
@@ -19,6 +19,9 @@ from parsers.claims.mrp.provider_manifest import ProviderManifest
 
 PROVIDERS_LOCK = advisory_lock("m")
 """While challenges or providers are counted and one is added."""
+
+PROVIDER_CHECK = check_kind("mrp")
+"""The check of the manifest of a provider, by its URL."""
 
 CHALLENGE_DURATION = 24 * HOUR
 OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
@@ -109,8 +112,8 @@ class MrpProviders(Queries):
                 raise TooManyProvidersError(f"{IN_ALL:,} providers are listed")
             statement = upsert(connection, table).values(row)
             connection.execute(statement.on_conflict_do_update(index_elements=["manifest_url"], set_=row))
-            checks.enlist(connection, CheckKind.PROVIDER, {url: url}, provider.verified_at)
-            checks.record(connection, CheckKind.PROVIDER, [url], provider.verified_at)
+            checks.enlist(connection, PROVIDER_CHECK, {url: url}, provider.verified_at)
+            checks.record(connection, PROVIDER_CHECK, [url], provider.verified_at)
 
     def page(
         self, now: int, limit: int, after: str = "", *, capability: str | None = None, policy: str | None = None
@@ -132,23 +135,23 @@ class MrpProviders(Queries):
         del row["host"]
         with writing(self._engine) as connection:
             connection.execute(update(mrp_providers).where(same).values(row))
-            checks.record(connection, CheckKind.PROVIDER, [url], now)
+            checks.record(connection, PROVIDER_CHECK, [url], now)
 
     def fail(self, url: str, reason: str, now: int) -> None:
         """Store why a manifest is not served. After `GRACE` without it the provider is removed from the list."""
         table = mrp_providers
         same = table.c.manifest_url == url
         with writing(self._engine) as connection:
-            checks.fail(connection, CheckKind.PROVIDER, [url], reason, now)
+            checks.fail(connection, PROVIDER_CHECK, [url], reason, now)
             _drop(connection, same, table.c.verified_at <= now - GRACE)
             for verified_at in connection.execute(select(table.c.verified_at).where(same)).scalars().all():
-                checks.hold(connection, CheckKind.PROVIDER, {url: verified_at})
+                checks.hold(connection, PROVIDER_CHECK, {url: verified_at})
 
 
 def _drop(connection: Connection, *where: Any) -> None:
     """Remove providers from the list."""
     gone = connection.execute(delete(mrp_providers).where(*where).returning(mrp_providers.c.manifest_url))
-    checks.forget(connection, CheckKind.PROVIDER, gone.scalars().all())
+    checks.forget(connection, PROVIDER_CHECK, gone.scalars().all())
 
 
 def _row(provider: MrpProvider) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.domain_badges import BadgeQueue, DomainVerifier, HostNames, named_in
 from indexer.fetcher.reasons import FetchError, Refusal
 from indexer.store import visits
-from indexer.store.badges import MAX_ANNOUNCED, DomainBadge
-from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR, CheckKind, CheckState
+from indexer.store.badges import BADGE_CHECK, MAX_ANNOUNCED, DomainBadge
+from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR, CheckState
 from tests.chainkit import ChainKit, agent
 from tests.due_checks import due
 from tests.fakes import MemoryChain
@@ -165,7 +165,7 @@ class BadgeRegistry:
         return self.indexing.store.badges.get([str(id_)])[str(id_)]
 
     def check(self, id_: object) -> CheckState:
-        state = self.indexing.store.checks.get(CheckKind.BADGE, str(id_))
+        state = self.indexing.store.checks.get(BADGE_CHECK, str(id_))
         assert state is not None
         return state
 
@@ -173,7 +173,7 @@ class BadgeRegistry:
         return [self.badge(item).by for item in ids]
 
     def due(self) -> list[str]:
-        return [host for _, host in due(self.indexing.store.engine, CheckKind.BADGE, self.now)]
+        return [host for _, host in due(self.indexing.store.engine, BADGE_CHECK, self.now)]
 
 
 @pytest.fixture

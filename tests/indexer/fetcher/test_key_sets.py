@@ -14,7 +14,8 @@ from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.http_fetcher import HttpFetcher
 from indexer.fetcher.key_sets import KeySetVerifier, key_set_url
 from indexer.store import visits
-from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR, CheckKind
+from indexer.store.card_signatures import KEYS_CHECK
+from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR
 from indexer.store.requests import Rechecks
 from indexer.store.schema import card_signatures
 from overlay.projection.documents import DocumentReader
@@ -192,7 +193,7 @@ async def test_the_last_check_of_a_key_set_that_is_not_served_is_when_its_week_e
     with registry.store.engine.connect() as connection:
         verified_at = connection.execute(select(card_signatures.c.verified_at)).scalar_one()
     while registry.signed(card)[0] is not None:
-        ((now, url),) = due(registry.store.engine, CheckKind.KEYS, 10**15)
+        ((now, url),) = due(registry.store.engine, KEYS_CHECK, 10**15)
         visits.fail_key_set(registry.indexing.writer, url, "fetch-connect", now)
     assert now == verified_at + GRACE
 

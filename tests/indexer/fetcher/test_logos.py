@@ -24,8 +24,8 @@ from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.thumbnail import MOST_SIDE, SIDE
 from indexer.model import LOGO_BYTES
 from indexer.store import Store, Writer
-from indexer.store.checks import CheckKind, CheckQueries
-from indexer.store.logos import DAY, REFETCH, Logos, check_name, is_fetchable
+from indexer.store.checks import CheckQueries
+from indexer.store.logos import DAY, LOGO_CHECK, REFETCH, Logos, check_name, is_fetchable
 from parsers.cards.data_uri import image_type
 from tests.databases import store
 from tests.hostile import Hostile, Net, answer, authority, net, ok, raw, server
@@ -65,7 +65,7 @@ class QueuedLogos(Logos):
         self.queue = CheckQueries(engine)
 
     def due(self, now: int) -> list[tuple[int, str]]:
-        return [(since, target) for since, _, target in self.queue.due(now, 100, kind=CheckKind.LOGO)]
+        return [(since, target) for since, _, target in self.queue.due(now, 100, kind=LOGO_CHECK)]
 
 
 @pytest.fixture

@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, delete
 
 from indexer.store import checks, connect
+from indexer.store.badges import BADGE_CHECK
+from indexer.store.card_signatures import KEYS_CHECK
 from indexer.store.checks import CHECK_INTERVAL, HOUR, START, CheckKind, CheckQueries, CheckState, DueCheck
+from indexer.store.logos import LOGO_CHECK
 from indexer.store.schema import checks as table
 
 NOW = 1_800_000_000_000
-KINDS = (CheckKind.BADGE, CheckKind.KEYS)
+KINDS = (BADGE_CHECK, KEYS_CHECK)
 TARGETS = {"a": "host", "b": "host", "c": "other", "d": "é/host"}
 
 
@@ -157,9 +160,9 @@ def test_a_target_that_many_name_is_one_visit_and_pages_miss_nothing(database_ur
     queue = CheckQueries(engine)
     names = [f"{number:04}" for number in range(1_000)]
     with engine.begin() as connection:
-        checks.enlist(connection, CheckKind.BADGE, dict.fromkeys(names, "victim.example"), NOW)
-        checks.enlist(connection, CheckKind.LOGO, {name: name for name in names}, NOW + 1)
-        checks.enlist(connection, CheckKind.KEYS, {"k": "victim.example"}, NOW + 2)
+        checks.enlist(connection, BADGE_CHECK, dict.fromkeys(names, "victim.example"), NOW)
+        checks.enlist(connection, LOGO_CHECK, {name: name for name in names}, NOW + 1)
+        checks.enlist(connection, KEYS_CHECK, {"k": "victim.example"}, NOW + 2)
     seen, after = list[DueCheck](), START
     while page := queue.due(NOW + 2, 300, after):
         seen += page
@@ -167,5 +170,5 @@ def test_a_target_that_many_name_is_one_visit_and_pages_miss_nothing(database_ur
     logos = [DueCheck(NOW + 1, "logo", name) for name in names]
     assert seen == [DueCheck(NOW, "badge", "victim.example"), *logos, DueCheck(NOW + 2, "keys", "victim.example")]
     assert queue.due(NOW + 2, 300, logos[-1]) == seen[-1:]
-    assert len(queue.names_due(CheckKind.BADGE, "victim.example", NOW, 160)) == 160
+    assert len(queue.names_due(BADGE_CHECK, "victim.example", NOW, 160)) == 160
     engine.dispose()

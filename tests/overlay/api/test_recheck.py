@@ -15,7 +15,7 @@ from indexer.fetcher.domain_badges import BadgeQueue, HostNames
 from indexer.fetcher.reasons import Refusal
 from indexer.setting_values import Quota
 from indexer.store import Store, Writer, block_writer, visits
-from indexer.store.checks import CheckKind
+from indexer.store.badges import BADGE_CHECK
 from indexer.store.requests import RECHECK_PAUSE, Recheck, Rechecks
 from overlay.api.services import AppServices
 from overlay.commands.show import trust_rows
@@ -71,7 +71,7 @@ async def test_the_host_of_an_inscribed_agent_is_visited_again(
         Recheck("identity", "echo.example", "new", "", "", None, NOW),
     ]
     assert ask(id_, NOW + RECHECK_PAUSE) == expected
-    assert due(store.engine, CheckKind.BADGE, NOW + RECHECK_PAUSE) == [(NOW + RECHECK_PAUSE, "echo.example")]
+    assert due(store.engine, BADGE_CHECK, NOW + RECHECK_PAUSE) == [(NOW + RECHECK_PAUSE, "echo.example")]
 
 
 async def test_a_failed_check_is_in_the_listing_and_in_the_next_recheck_at_once(

@@ -15,8 +15,7 @@ from sqlalchemy import Engine
 
 from indexer.model import LOGO_BYTES
 from indexer.store import connect
-from indexer.store.checks import CheckKind
-from indexer.store.logos import Logos
+from indexer.store.logos import LOGO_CHECK, Logos
 from overlay.api.services import AppServices
 from overlay.listings.logos import MOST_NOTED, LogoImages
 from overlay.web.assets import assets
@@ -46,7 +45,7 @@ class Stored(Logos):
         self.engine = engine
 
     def due(self, limit: int = 100) -> list[tuple[int, str]]:
-        return due(self.engine, CheckKind.LOGO, soon(), limit)
+        return due(self.engine, LOGO_CHECK, soon(), limit)
 
 
 @pytest.fixture

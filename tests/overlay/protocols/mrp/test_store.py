@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import Engine
 
 from indexer.store import connect
-from indexer.store.checks import CHECK_INTERVAL, GRACE, CheckKind
+from indexer.store.checks import CHECK_INTERVAL, GRACE
 from overlay.systems.mrp import store as module
-from overlay.systems.mrp.store import MrpChallenge, MrpProvider, MrpProviders, TooManyProvidersError
+from overlay.systems.mrp.store import PROVIDER_CHECK, MrpChallenge, MrpProvider, MrpProviders, TooManyProvidersError
 from parsers.claims.mrp.provider_manifest import read_manifest
 from tests.due_checks import due
 
@@ -118,7 +118,7 @@ def test_pages_are_by_url_and_filtered(stored: MrpProviders) -> None:
 def test_a_manifest_that_is_gone_is_listed_no_more(stored: MrpProviders, engine: Engine) -> None:
     add(stored, provider())
     url = "https://a.example/m"
-    assert due(engine, CheckKind.PROVIDER, NOW + CHECK_INTERVAL) == [(NOW + CHECK_INTERVAL, url)]
+    assert due(engine, PROVIDER_CHECK, NOW + CHECK_INTERVAL) == [(NOW + CHECK_INTERVAL, url)]
     stored.fail(url, "fetch-missing", NOW + CHECK_INTERVAL)
     assert urls(stored, NOW + CHECK_INTERVAL) == [url]
     stored.confirm(url, replace(MANIFEST, capability="new"), NOW + 2 * CHECK_INTERVAL)
@@ -126,13 +126,13 @@ def test_a_manifest_that_is_gone_is_listed_no_more(stored: MrpProviders, engine:
     gone = NOW + 2 * CHECK_INTERVAL + GRACE
     assert urls(stored, gone) == []
     stored.fail(url, "fetch-missing", gone)
-    assert due(engine, CheckKind.PROVIDER, gone + GRACE) == []
+    assert due(engine, PROVIDER_CHECK, gone + GRACE) == []
 
 
 def test_the_last_check_of_a_manifest_that_is_gone_is_when_its_week_ends(stored: MrpProviders, engine: Engine) -> None:
     add(stored, provider())
     url, now = "https://a.example/m", NOW
-    while checks := due(engine, CheckKind.PROVIDER, NOW + 3 * GRACE):
+    while checks := due(engine, PROVIDER_CHECK, NOW + 3 * GRACE):
         ((now, _),) = checks
         stored.fail(url, "fetch-connect", now)
     assert now == NOW + GRACE
