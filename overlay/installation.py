@@ -8,6 +8,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from indexer.declarations import declarations
+
 NAMES = (
     "payments", "rating", "delegateos", "a2a", "ard", "bsv_overlay", "feeds", "mcp", "mcp_registry", "motebit", "mrp",
     "relay", "webhooks", "x402",
@@ -30,9 +32,10 @@ class System:
     `tables` declares its tables (`indexer.store.schema`), each of `commands` has a function `add`, and both `jobs`, run
     by a server, and `indexing`, run by the process that writes facts, a function `jobs` that gives periodic jobs.
     `visits` has a function `host_checks` that gives the checks of hosts that the fetch loop runs, and `facts` a
-    constant `FACTS` (`overlay.listings.system_facts`). `forgetting` has a function `forget_chain`, which removes what
-    belongs to a chain from its tables (`indexer.store.forgetting.Forget`). `signs`: it signs with this server's
-    identity key."""
+    constant `FACTS` (`overlay.listings.system_facts`). `diagnosis` has a function `steps`, which gives the steps of
+    a diagnosis about listings by id (`indexer.diagnosis.diagnoser.MoreSteps`). `forgetting` has a function
+    `forget_chain`, which removes what belongs to a chain from its tables (`indexer.store.forgetting.Forget`).
+    `signs`: it signs with this server's identity key."""
 
     name: str
     api: str
@@ -41,6 +44,7 @@ class System:
     indexing: str = ""
     visits: str = ""
     facts: str = ""
+    diagnosis: str = ""
     forgetting: str = ""
     commands: tuple[str, ...] = ()
     signs: bool = False
@@ -79,8 +83,11 @@ def installed() -> list[System]:
 
 
 def declare_tables() -> None:
-    """Declare the tables of all installed systems, served or not, before a database is opened: every process then
-    creates and checks the same ones. The tables of a removed system are not changed."""
+    """Declare the tables of all installed systems, served or not: every process then creates and checks the same ones.
+    The tables of a removed system are not changed."""
     for member in installed():
         if member.tables:
             member.module(member.tables)
+
+
+declarations.append(declare_tables)

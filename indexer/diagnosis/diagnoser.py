@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from indexer.diagnosis import identity_steps, pointer_steps
+from indexer.diagnosis import pointer_steps
 from indexer.diagnosis.ignored_records import ignored_records
 from indexer.diagnosis.source_lookup import MOST_PARTS, SourceTransaction
-from indexer.diagnosis.steps import step, steps_of
+from indexer.diagnosis.steps import Step, step, steps_of
 from indexer.headers.networks import Network, mined
 from indexer.model import Event, EventKind, RegistrationState, Status
 from indexer.resolution.block_reader import read_alone
@@ -63,18 +63,23 @@ _MINED = _Provenance(
     "in a block, says the source; that block is not indexed, or nothing in it was meant for the registry",
 )
 
+MoreSteps = Callable[[Store, Iterable[str]], list[Step]]
+"""Steps about listings by id, few or none."""
+
 
 class Diagnoser:
     """Diagnoses transactions by the store, and others by reading them as if they were mined next: those passed as raw
-    bytes, and those that `ask` finds at the sources by their txid (internal byte order)."""
+    bytes, and those that `ask` finds at the sources by their txid (internal byte order). `more_steps` add steps about
+    the listings of a stored transaction."""
 
     def __init__(
         self,
         store: Store,
         networks: Mapping[str, Network],
         ask: Callable[[bytes], SourceTransaction | None] = lambda _: None,
+        more_steps: Sequence[MoreSteps] = (),
     ) -> None:
-        self._store, self._networks, self._ask = store, networks, ask
+        self._store, self._networks, self._ask, self._more_steps = store, networks, ask, more_steps
 
     def by_name(self, name: str) -> dict[str, Any]:
         """Diagnose a txid (64 hex digits, perhaps after `0x`) or an outpoint `<txid>_<vout>`, perhaps after `ord://`.
@@ -208,7 +213,8 @@ class Diagnoser:
             listed += [id_ for id_ in pointed if id_ not in listed]
         else:
             steps += self._outcome(revisions[0], listed)
-        steps += identity_steps.steps(self._store, listed)
+        for steps_about in self._more_steps:
+            steps += steps_about(self._store, listed)
         return {
             "txid": txid[::-1].hex(), "found": True, "where": "block", "height": where.height,
             "blockHash": where.hash[::-1].hex(), "confirmations": depth, "source": where.chain,

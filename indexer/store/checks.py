@@ -33,6 +33,9 @@ CHECK_INTERVAL = 24 * HOUR
 BACKOFF = Backoff(3_600, 7 * 86_400)
 """The pauses after failed checks of one subject: from an hour to a week, in seconds."""
 
+PIN_DURATION = 30 * 24 * HOUR
+"""The milliseconds without the answer that is pinned for a subject after which another may be pinned."""
+
 GRACE = 7 * 24 * HOUR
 """The milliseconds without an answer of a host after which its verified results are lost."""
 

@@ -13,8 +13,7 @@ from indexer.store import outbox
 from indexer.store.badges import BADGE_CHECK
 from indexer.store.card_signatures import KEYS_CHECK
 from indexer.store.followers import followers
-from indexer.store.motebit_endpoints import ENDPOINT_CHECK, names_at
-from indexer.store.motebit_hosts import IDENTITY_CHECK
+from indexer.store.host_topics import topics
 from indexer.store.queries import batches, count, rows_in
 from indexer.store.schema import (
     CHAIN,
@@ -33,8 +32,6 @@ from indexer.store.schema import (
     headers,
     locators,
     meta,
-    motebit_endpoints,
-    motebit_hosts,
     outbox_positions,
     pending,
     pending_cards,
@@ -139,10 +136,8 @@ def _forget_hosts(connection: Connection, hosts: Collection[str]) -> None:
         there = or_(locators.c.locator == host, locators.c.locator.startswith(f"https://{host}/", autoescape=True))
         if connection.execute(select(locators.c.locator).where(there).limit(1)).first() is not None:
             continue
-        queue.forget(connection, ENDPOINT_CHECK, names_at(connection, host))
-        queue.forget(connection, IDENTITY_CHECK, [host])
-        for table in (motebit_endpoints, motebit_hosts):
-            connection.execute(delete(table).where(table.c.host == host))
+        for topic in topics:
+            topic.forget(connection, host)
 
 
 def _forget_cards(connection: Connection, digests: Collection[bytes]) -> int:

@@ -1,5 +1,5 @@
 """The tables of a database: created on its first use, migrated where that is requested, and checked on every later
-use, whichever component opens it: those of every module that was imported before."""
+use, whichever component opens it: those of the core and of every part that declares more (`declarations`)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from urllib.parse import quote
 from sqlalchemy import URL, Connection, Engine, create_engine, func, insert, inspect, select, update
 from sqlalchemy.exc import DatabaseError, OperationalError
 
+from indexer.declarations import declarations
 from indexer.model import SCHEMA
 from indexer.store import followers, logos, migrations, nonces, requests, statistics  # noqa: F401 - they declare
 from indexer.store.database import (
@@ -62,6 +63,7 @@ def connect_read_only(file: Path) -> Engine:
     While another process writes it, its write-ahead log is read, too; otherwise the file is opened as immutable. Raises
     StoreError as `connect`.
     """
+    _declare_tables()
     for query in ({"uri": "true", "mode": "ro"}, {"uri": "true", "mode": "ro", "immutable": "1"}):
         url = URL.create("sqlite", database=f"file:{quote(str(file.absolute()))}", query=query)
         engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
@@ -119,9 +121,16 @@ def plan_migration(url: str) -> MigrationPlan:
     return MigrationPlan(str(version), tuple(missing), copy)
 
 
+def _declare_tables() -> None:
+    for declare in declarations:
+        declare()
+
+
 @contextmanager
 def _connecting(url: str) -> Iterator[Engine]:
-    """A connection pool that an error closes; errors of its driver become a StoreError that names the database."""
+    """A connection pool that an error closes; errors of its driver become a StoreError that names the database. First
+    all tables are declared."""
+    _declare_tables()
     engine = unchecked(url)
     name = engine.url.render_as_string()
     try:

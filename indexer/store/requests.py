@@ -5,21 +5,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from sqlalchemy import Connection, Index, delete, func, insert, select, update
 
-from indexer.store import checks, motebit_endpoints
+from indexer.store import checks
 from indexer.store.badges import BADGE_CHECK
 from indexer.store.card_signatures import KEYS_CHECK
-from indexer.store.checks import CheckState
 from indexer.store.database import writing
+from indexer.store.host_topics import Recheck, hastened, topics
 from indexer.store.locks import advisory_lock
-from indexer.store.motebit_endpoints import ENDPOINT_CHECK, EndpointKey
-from indexer.store.motebit_hosts import IDENTITY_CHECK
 from indexer.store.pointer_queries import SAME_POINTER
 from indexer.store.queries import Queries, Row, count, full_network, row_of
-from indexer.store.schema import BYTEWISE, badges, cards, columns_of, events, locators, original_table, sightings
+from indexer.store.schema import BYTEWISE, badges, columns_of, events, locators, original_table, sightings
 
 REQUESTS_LOCK = advisory_lock("q")
 """While requests for transactions are counted and one is added."""
@@ -155,19 +152,6 @@ def _check_room(connection: Connection, client: str) -> None:
         raise TooManyRequestsError(f"{OPEN_IN_ALL:,} transactions are still being looked for")
 
 
-class Recheck(NamedTuple):
-    """A fetch that a recheck repeats: `what` is pointer, domain, keys, identity or endpoint, `name` its locator, host
-    or URL, `state` and `reason` its last outcome, `next_at` when it is due now."""
-
-    what: str
-    name: str
-    state: str
-    reason: str
-    detail: str
-    last_at: int | None
-    next_at: int
-
-
 class Rechecks(Queries):
     """Requests of serving processes for earlier fetches of the hosts and locators that a listing depends on: only times
     are written. Several threads and processes may use it at once."""
@@ -196,8 +180,7 @@ def _recheck_locator(connection: Connection, locator: str, now_ms: int) -> Reche
 
 
 def _recheck_domain(connection: Connection, row: Row, now_ms: int) -> list[Recheck]:
-    """The domain of an inscribed agent, and the other subjects that are checked at it: its keys, its identity and its
-    endpoints."""
+    """The domain of an inscribed agent, and the other subjects that are checked at it."""
     check = checks.get(connection, BADGE_CHECK, row["registration"])
     last = (check.checked_at if check else 0) or None
     next_at = _recheck_at(check.next_at if check else None, last, now_ms)
@@ -205,29 +188,10 @@ def _recheck_domain(connection: Connection, row: Row, now_ms: int) -> list[Reche
     checks.hasten(connection, BADGE_CHECK, names, next_at)
     state = f"verified by {row['by']}" if row["by"] else "not verified" if last else "new"
     rechecks = [Recheck("domain", row["host"], state, check.reason if check else "", "", last, next_at)]
-    _enlist_endpoints(connection, row, next_at)
-    more = (
-        ("keys", KEYS_CHECK, [row["card"].hex()]),
-        ("identity", IDENTITY_CHECK, [row["host"]]),
-        ("endpoint", ENDPOINT_CHECK, motebit_endpoints.names_at(connection, row["host"])),
-    )
-    for what, kind, names in more:
-        checks.hasten(connection, kind, names, next_at)
-        rechecks += (_recheck_of(what, target, check) for target, check in checks.states(connection, kind, names))
+    rechecks += hastened(connection, "keys", KEYS_CHECK, [row["card"].hex()], next_at)
+    for topic in topics:
+        rechecks += topic.recheck(connection, row["host"], row["card"], next_at)
     return rechecks
-
-
-def _recheck_of(what: str, target: str, check: CheckState) -> Recheck:
-    state = "new" if not check.checked_at else "not verified" if check.tries else "verified"
-    name = EndpointKey.parse(target).endpoint if what == "endpoint" else target
-    return Recheck(what, name, state, check.reason, "", check.checked_at or None, check.next_at or 0)
-
-
-def _enlist_endpoints(connection: Connection, row: Row, now: int) -> None:
-    """Have the MCP endpoints of agents at a host, and that of this agent, checked."""
-    if not motebit_endpoints.enlist_published(connection, row["host"], now):
-        body = connection.execute(select(cards.c.body).where(cards.c.sha256 == row["card"])).scalar()
-        motebit_endpoints.enlist_stated(connection, row["host"], body or b"", now)
 
 
 def _recheck_at(scheduled: int | None, last: int | None, now_ms: int) -> int:

@@ -423,28 +423,6 @@ card_signatures = rebuilt_table(
 published the key `kid` which verified one ("" without one), over the canonical `form`, at `verified_at` (milliseconds
 since 1970, 0 for never). `reason` is a code of checking or of fetching where none verified."""
 
-motebit_hosts = original_table(
-    "motebit_hosts",
-    *keys(host=_TEXT),
-    *required(motebit_id=Text, public_key=String, binding=String, method=String, url=Text, endpoint=Text),
-    *required(capabilities=Text, valid=Boolean, reason=String, verified_at=BigInteger),
-    *required(served_key=String, changed_at=BigInteger),
-)
-"""Hosts of listed agents, and the Motebit identity that is pinned for each ("" for none): `valid` while its file was
-served and verified at the last fetch, else `reason` is a code of why not. `served_key` is another key (hex) that is
-served instead of the pinned one since `changed_at`, "" for none. Times are milliseconds since 1970; `capabilities` is
-JSON."""
-
-motebit_endpoints = original_table(
-    "motebit_endpoints",
-    *keys(host=_TEXT, endpoint=_TEXT, public_key=String),
-    *required(manifest_sha256=String, tools=Text, state=String, reason=String, changes=Text),
-    *required(verified_at=BigInteger, checked_at=BigInteger),
-)
-"""MCP endpoints of agents at a host, the key that each has to name, and the manifest of tools that is pinned ("" for
-none; `tools` is JSON, digests by name): `state` is unchecked, verified or refused, `reason` a code of why, `changes` is
-the difference to the pinned manifest as JSON. Times are milliseconds since 1970."""
-
 logos = rebuilt_table(
     "logos",
     *keys(url_sha256=LargeBinary),

@@ -20,8 +20,6 @@ from indexer.store.contents import ContentQueries
 from indexer.store.fetches import FetchQueries
 from indexer.store.followers import FollowerQueries
 from indexer.store.history import HistoryQueries
-from indexer.store.motebit_endpoints import EndpointQueries
-from indexer.store.motebit_hosts import MotebitQueries
 from indexer.store.outbox import Lag, OutboxQueries
 from indexer.store.pending import PendingQueries
 from indexer.store.pointer_queries import PointerQueries
@@ -54,8 +52,7 @@ class Store(Queries):
         self.pending, self.pointers = PendingQueries(engine), PointerQueries(engine)
         self.proofs, self.content = ProofQueries(engine), ContentQueries(engine)
         self.fetches, self.badges = FetchQueries(engine), BadgeQueries(engine)
-        self.signatures, self.motebit_hosts = SignatureQueries(engine), MotebitQueries(engine)
-        self.motebit_endpoints, self.checks = EndpointQueries(engine), CheckQueries(engine)
+        self.signatures, self.checks = SignatureQueries(engine), CheckQueries(engine)
         self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
         self.submissions, self.topic_outputs = Submissions(self.primary), TopicOutputs(engine)
         self.detector = ChangeDetector(engine)

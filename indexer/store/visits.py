@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from indexer.store import badges, card_signatures, fetches, motebit_endpoints, motebit_hosts, outbox
+from sqlalchemy import Connection
+
+from indexer.store import badges, card_signatures, fetches, outbox
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.card_signatures import SignatureVerdict, SignedCard
 from indexer.store.fetches import FetchOutcome
-from indexer.store.motebit_endpoints import EndpointKey, HandshakeOutcome
-from indexer.store.motebit_hosts import IdentityOutcome
+from indexer.store.host_topics import topics
 from indexer.store.writer import Writer
 from parsers.pointers.locator import host_of
 
@@ -19,7 +20,7 @@ def record_fetch(writer: Writer, locator: str, outcome: FetchOutcome) -> int:
     ValueError for a body that does not have its hash."""
     with writer.transaction() as connection:
         if outcome.served and (host := host_of(locator) if "://" in locator else locator):
-            motebit_hosts.enlist(connection, host, outcome.begun_ms)
+            _enlist_topics(connection, host, outcome.begun_ms)
         return outbox.announce(connection, fetches.record(connection, locator, outcome), "fetched")
 
 
@@ -47,23 +48,13 @@ def record_host(writer: Writer, verdict: HostVerdict, now_ms: int) -> int:
     it."""
     with writer.transaction() as connection:
         if not verdict.failed & {"name", "hash"}:
-            motebit_hosts.enlist(connection, verdict.host, now_ms)
+            _enlist_topics(connection, verdict.host, now_ms)
         return outbox.announce(connection, badges.record(connection, verdict, now_ms), "domain-checked")
 
 
-def record_identity(writer: Writer, host: str, outcome: IdentityOutcome, now_ms: int) -> int:
-    """Store the Motebit identity that a host publishes; return how many listings may have changed for it."""
-    with writer.transaction() as connection:
-        changed = motebit_hosts.record(connection, host, outcome, now_ms)
-        motebit_endpoints.enlist_published(connection, host, now_ms)
-        return outbox.announce(connection, changed, "motebit-checked")
-
-
-def record_handshake(writer: Writer, key: EndpointKey, outcome: HandshakeOutcome, now_ms: int) -> int:
-    """Store the outcome of a handshake with an MCP endpoint; return how many listings may have changed."""
-    with writer.transaction() as connection:
-        changed = motebit_endpoints.record(connection, key, outcome, now_ms)
-        return outbox.announce(connection, changed, "motebit-checked")
+def _enlist_topics(connection: Connection, host: str, now_ms: int) -> None:
+    for topic in topics:
+        topic.enlist(connection, host, now_ms)
 
 
 def enlist_signatures(writer: Writer, signed: Sequence[SignedCard], now_ms: int) -> None:

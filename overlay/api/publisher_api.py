@@ -30,7 +30,8 @@ from parsers.bitcoin.tx import transaction_name
 from parsers.errors import ParseError
 
 if TYPE_CHECKING:
-    from indexer.store.requests import Recheck, TransactionRequest
+    from indexer.store.host_topics import Recheck
+    from indexer.store.requests import TransactionRequest
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,8 @@ from overlay.projection.search_index import SearchIndex
 from parsers.bitcoin.tx import Outpoint
 
 if TYPE_CHECKING:
-    from indexer.store.requests import Recheck, Requests
+    from indexer.store.host_topics import Recheck
+    from indexer.store.requests import Requests
     from indexer.sync.progress import SyncProgress
     from overlay.api.identity_key import IdentityKey
     from overlay.listings.repository import ListingRepository

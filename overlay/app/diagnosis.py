@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
 from overlay.app.storage import in_configured_order
+from overlay.installation import installed
 
 if TYPE_CHECKING:
     from indexer.diagnosis.source_lookup import SourceTransaction
@@ -34,7 +35,8 @@ def diagnose(
     networks: dict[str, Network] = {name: network for name, id_ in chains.items() if (network := by_caip2(id_))}
     if isinstance(transaction, bytes) and not networks:
         raise ProblemError(503, "no chain is indexed yet, so the transaction cannot be read")
-    diagnoser = Diagnoser(store, networks, ask)
+    more = [member.module(member.diagnosis).steps for member in installed() if member.diagnosis]
+    diagnoser = Diagnoser(store, networks, ask, more)
     answer = diagnoser.by_name(transaction) if isinstance(transaction, str) else diagnoser.by_raw(transaction)
     request = Requests(store.engine).get(bytes.fromhex(answer["txid"])[::-1])
     return answer if request is None else {**answer, "steps": [requested(request), *answer["steps"]]}

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from indexer import sqlite_integrity as integrity
 from indexer.masking import masked
 from indexer.settings import Settings, SettingsError
+from overlay import installation  # noqa: F401 - declares the tables of systems
 from overlay.app.compilation import set_cache_folder
-from overlay.installation import declare_tables
 from overlay.text.terminal import complain
 
 if TYPE_CHECKING:
@@ -83,7 +83,6 @@ def open_database(settings: Settings, *, migration: Migration | None = None, imp
     from indexer.store import Migration, connect
 
     make_data_folder(settings)
-    declare_tables()
     return connect(settings.database, migration=migration or Migration.REFUSED, importing=importing)
 
 
@@ -94,7 +93,6 @@ def open_store(settings: Settings, *, create: bool, replica: bool = False, migra
     from indexer.store import Store, connect, unchecked
     from indexer.store.layout import connect_read_only
 
-    declare_tables()
     if replica and settings.database_read:
         if not (settings.database.startswith("postgres") and settings.database_read.startswith("postgres")):
             raise SettingsError("database_read is a replica of database, and both must be postgresql+psycopg://…")

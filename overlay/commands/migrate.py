@@ -34,11 +34,9 @@ def migrate(args: Namespace) -> int:
     from indexer.model import SCHEMA
     from indexer.store import Migration, plan_migration
     from overlay.app.storage import existing_file, open_database
-    from overlay.installation import declare_tables
 
     settings = settings_of(args)
     existing_file(settings)
-    declare_tables()
     plan = plan_migration(settings.database)
     name = masked(settings.database)
     if plan.version == SCHEMA and not plan.missing:

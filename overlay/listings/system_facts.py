@@ -26,13 +26,15 @@ def _nothing(_listing: Subject, _value: Any) -> tuple[()]:
 class FactSource:
     """`read` maps ids of registrations to their stored facts, in a few statements, from a mapping of these ids to their
     hosts. The others take a listing and its stored facts (None without any), and return the members of its item, filter
-    terms, warnings, and the number to sort by, the larger the better."""
+    terms, warnings, the number to sort by, the larger the better, and the public key (hex) that its host signs for the
+    agent, "" for none."""
 
     read: Callable[[Store, Mapping[str, str]], Mapping[str, Any]] = lambda _store, _hosts: {}
     members: Callable[[Subject, Any], Mapping[str, Any]] = lambda _listing, _value: {}
     terms: Callable[[Subject, Any], Iterable[str]] = _nothing
     warnings: Callable[[Subject, Any], Iterable[Reason]] = _nothing
     number: Callable[[Any], int | None] = lambda _value: None
+    host_key: Callable[[Subject, Any], str] = lambda _listing, _value: ""
 
 
 class SystemFact(NamedTuple):

@@ -33,7 +33,6 @@ from indexer.store import Store, Writer, connect
 from indexer.sync.follower import Follower
 from overlay.app.runner import SWITCH_SECONDS
 from overlay.duplicates.duplicate_index import DuplicateIndex
-from overlay.installation import declare_tables
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import Query
@@ -149,7 +148,6 @@ def measured(work: Callable[[], object], search: Callable[[], object] = lambda: 
 
 def measure(blocks: str, folder: str) -> tuple[int, Stage, Stage, Stage]:
     """The number of events of a chain, what storing and projecting them takes, and searches afterwards."""
-    declare_tables()
     engine = connect(f"sqlite:///{folder}/a2b.db")
     store, writer = Store(engine), Writer(engine)
     follower = Follower(create("bsv", f"files:{blocks}"), store, writer)

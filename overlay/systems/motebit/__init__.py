@@ -7,8 +7,10 @@ from overlay.installation import System
 SYSTEM = System(
     name="motebit",
     api="motebit_api",
+    tables="store",
     visits="host_identity",
     facts="identity_facts",
+    diagnosis="identity_steps",
     commands=("motebit_lookup", "motebit_sign", "motebit_token"),
     signs=True,
 )

@@ -17,9 +17,17 @@ from indexer.fetcher.fetch_loop import DueChecks
 from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.reasons import TROUBLE, FetchError
 from indexer.fetcher.schedule import Priority
-from indexer.store import Store, Writer, visits
-from indexer.store.motebit_hosts import AT_RELAY, AT_WELL_KNOWN, DNS, IDENTITY_CHECK, IdentityOutcome, PublishedIdentity
+from indexer.store import Store, Writer
+from overlay.systems.motebit import store
 from overlay.systems.motebit.mcp_handshake import McpHandshakes
+from overlay.systems.motebit.store_hosts import (
+    AT_RELAY,
+    AT_WELL_KNOWN,
+    DNS,
+    IDENTITY_CHECK,
+    IdentityOutcome,
+    PublishedIdentity,
+)
 from parsers.claims.canonical_json import DocumentError, read
 from parsers.claims.motebit.identifiers import binding, hex_bytes
 from parsers.claims.motebit.identity_file import MAX_BYTES, verify_identity
@@ -67,7 +75,7 @@ class MotebitVerifier:
     async def _store(self, host: str, outcome: IdentityOutcome, now: int) -> int:
         if self._writer is None:
             return 0
-        return await asyncio.to_thread(visits.record_identity, self._writer, host, outcome, now)
+        return await asyncio.to_thread(store.record_identity, self._writer, host, outcome, now)
 
     async def discover(self, host: str, admit: Admit = open_admit) -> IdentityOutcome:
         """The identity that a host publishes. Raises FetchError where it cannot be fetched."""

@@ -12,14 +12,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from indexer.store import Store
-from indexer.store.motebit_endpoints import EndpointCheck
-from indexer.store.motebit_hosts import KEY_CHANGED, HostIdentity
 from overlay.answers.items import EndpointHandshake, MotebitIdentity
 from overlay.listings.listing import Listing
 from overlay.listings.system_facts import FactSource
+from overlay.systems.motebit.store_endpoints import EndpointCheck, EndpointChecks
+from overlay.systems.motebit.store_hosts import AT_WELL_KNOWN, KEY_CHANGED, HostIdentities, HostIdentity
 from overlay.text.timestamps import timestamp
 from parsers.cards import AgentCard, IdentityStatement
 from parsers.claims.motebit.identifiers import CLAIMED, NONE, VERIFIED, capability_fact, id_fact, is_same_identity
+from parsers.pointers.locator import url_host
 from parsers.reasons import Reason
 
 
@@ -35,7 +36,8 @@ def _read(store: Store, hosts: Mapping[str, str]) -> dict[str, StoredIdentity]:
     names = {host for host in hosts.values() if host}
     if not names:
         return {}
-    published, checks = store.motebit_hosts.get(names), store.motebit_endpoints.of_hosts(names)
+    published = HostIdentities(store.engine).get(names)
+    checks = EndpointChecks(store.engine).of_hosts(names)
     return {id_: StoredIdentity(published.get(host), checks.get(host, ())) for id_, host in hosts.items()}
 
 
@@ -130,9 +132,20 @@ def _warnings(listing: Listing, stored: StoredIdentity | None) -> Iterator[Reaso
         yield Reason(KEY_CHANGED, change["since"])
 
 
+def _host_key(listing: Listing, stored: StoredIdentity | None) -> str:
+    """The key of a verified identity at the well-known path of a host, with a signed `service_url` at that host. A copy
+    of another's identity does not suffice, as anybody can serve one, nor do TXT records and relays, as they are not
+    signed."""
+    published = _published(listing, stored)
+    if published is None or not published.valid or published.method != AT_WELL_KNOWN:
+        return ""
+    return published.public_key if url_host(published.endpoint) == listing.host else ""
+
+
 FACTS = FactSource(
     read=_read,
     members=lambda listing, stored: {"motebit": _identity(listing, stored)},
     terms=_terms,
     warnings=_warnings,
+    host_key=_host_key,
 )

@@ -10,8 +10,8 @@ from overlay.text.safe_text import on_one_line
 from overlay.text.terminal import say
 
 if TYPE_CHECKING:
-    from indexer.store.motebit_hosts import IdentityOutcome
     from overlay.commands.options import Commands
+    from overlay.systems.motebit.store_hosts import IdentityOutcome
 
 
 def add(commands: Commands) -> None:

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from indexer.errors import SourceError
+from indexer.fetcher.event_data import event_data
 from indexer.headers.networks import NETWORKS
 from overlay.systems.payments.carriers import PaidCall, task_id
 from overlay.systems.payments.checking import PaymentSources
 from overlay.systems.payments.store_records import StoredPayment, TaskState
 from overlay.text.compact_json import encode
-from overlay.text.event_data import event_data
 from parsers.cards.money import plain
 from parsers.cards.offers import Offer
 from parsers.cards.payees import reaches

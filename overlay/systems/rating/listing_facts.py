@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from indexer.store import Store
-from indexer.store.motebit_hosts import AT_WELL_KNOWN
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import HistoryEntry, Registration
 from overlay.listings.repository import ListingRepository
@@ -17,7 +16,6 @@ from overlay.systems.rating.store import KeyBind, ReceiptQueries, StoredReceipt
 from parsers import cards
 from parsers.cards import AgentCard
 from parsers.claims.rating import RATED_AT, RatedListing, ReceiptRecord
-from parsers.pointers.locator import url_host
 
 
 class ListingTransfer(NamedTuple):
@@ -89,17 +87,11 @@ def agent_of(registration: Registration | None) -> Listing | None:
     return listing if isinstance(listing.card, AgentCard) else None
 
 
-def host_key(store: Store, listing: Listing) -> str:
+def host_key(listing: Listing) -> str:
     """The key of an agent that consents through its host: the key that its card states, where the domain confirms the
-    listing and serves a verified identity with this key and a signed `service_url` at the domain; else "". A copy of
-    another's identity does not suffice, as anybody can serve one, nor do TXT records and relays, as they are not
-    signed."""
-    published = store.motebit_hosts.get([listing.host]).get(listing.host) if listing.is_confirmed_by_domain else None
-    if published is None or not published.valid:
-        return ""
-    if published.method != AT_WELL_KNOWN or url_host(published.endpoint) != listing.host:
-        return ""
-    return published.public_key if published.public_key == stated_key(listing) else ""
+    listing and its host signs for this key; else ""."""
+    key = stated_key(listing) if listing.is_confirmed_by_domain else ""
+    return key if key in {source.host_key(listing, value) for source, value in listing.facts.values()} else ""
 
 
 def stated_key(listing: Listing) -> str:
@@ -144,7 +136,7 @@ class FactsReader:
         if bind.key != stated_key(listing):
             return False
         if bind.document is None:
-            return bind.key == host_key(self._store, listing)
+            return bind.key == host_key(listing)
         return transfer is None or bind.received_at >= transfer.time * 1_000
 
     def _owners(self, ids: Iterable[str]) -> dict[str, str]:

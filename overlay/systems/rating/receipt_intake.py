@@ -138,7 +138,7 @@ class ReceiptIntake:
                 raise BindRefusedError(error.code, error.detail) from None
             document = _document("bind", without_scheme(token).encode(), now_ms)
         else:
-            key = host_key(self._store, agent)
+            key = host_key(agent)
         if not key:
             return None
         bind = KeyBind(key, id_, document.sha256 if document else None, now_ms)

@@ -21,7 +21,6 @@ from pathlib import Path
 from statistics import mean, median
 
 from overlay.duplicates.duplicate_index import DuplicateIndex
-from overlay.installation import declare_tables
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import Query
@@ -70,7 +69,6 @@ async def through_the_store(
 ) -> tuple[list[Search], Heads]:
     """Searches of engines that were fed from a store which has read the chain, and the shown registrations of hidden
     ones."""
-    declare_tables()
     with Indexing(f"sqlite:///{folder}/a2b.db", MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
         created = []

@@ -19,12 +19,12 @@ from mcp.server import MCPServer
 
 from indexer.fetcher.dns import SystemResolver, TxtRecords
 from indexer.fetcher.http_fetcher import HttpFetcher
+from indexer.fetcher.mcp_session import MAX_EVENTS
 from indexer.fetcher.reasons import FetchError
-from indexer.store.checks import CHECK_INTERVAL
-from indexer.store.motebit_endpoints import EndpointKey
-from indexer.store.motebit_hosts import PIN_DURATION
+from indexer.store.checks import CHECK_INTERVAL, PIN_DURATION
 from indexer.store.requests import Rechecks
-from overlay.systems.motebit.mcp_handshake import MAX_EVENTS, McpHandshakes, handshake
+from overlay.systems.motebit.mcp_handshake import McpHandshakes, handshake
+from overlay.systems.motebit.store_endpoints import EndpointKey
 from parsers.claims.canonical_json import jcs
 from tests.chainkit import agent
 from tests.hostile import Hostile, Net, answer, authority, net, ok, raw, redirect, server

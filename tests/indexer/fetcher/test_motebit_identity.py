@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from indexer.diagnosis.diagnoser import Diagnoser
 from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.http_fetcher import HttpFetcher
-from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR
-from indexer.store.motebit_hosts import PIN_DURATION
+from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR, PIN_DURATION
 from indexer.store.requests import Rechecks
 from overlay.projection.documents import DocumentReader
-from overlay.systems.motebit import agent_rows
+from overlay.systems.motebit import agent_rows, identity_steps
 from overlay.systems.motebit.host_identity import MotebitVerifier, listed, published
 from parsers.claims import ed25519
 from parsers.claims.canonical_json import jcs
@@ -89,7 +88,7 @@ class MotebitRegistry(CheckedRegistry):
         ]
 
     def diagnose(self, id_: str) -> dict[str, Any]:
-        return Diagnoser(self.store, {}).by_name(id_)
+        return Diagnoser(self.store, {}, more_steps=[identity_steps.steps]).by_name(id_)
 
     def reason(self) -> str:
         with self.store.engine.connect() as connection:

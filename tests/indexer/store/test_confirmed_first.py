@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from indexer.store import Store, Writer, block_writer, card_signatures, motebit_hosts, visits
+from indexer.store import Store, Writer, block_writer, card_signatures, visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
+from overlay.systems.motebit import store_hosts
 from tests.facts import CARD, born, outpoint_of, says
 
 HOST = "echo.example"
 
 
-@pytest.mark.parametrize("module", [motebit_hosts, card_signatures])
+@pytest.mark.parametrize("module", [store_hosts, card_signatures])
 def test_the_listing_that_a_host_confirms_comes_before_those_of_strangers(
     store: Store, writer: Writer, monkeypatch: pytest.MonkeyPatch, module: object
 ) -> None:
@@ -23,7 +24,7 @@ def test_the_listing_that_a_host_confirms_comes_before_those_of_strangers(
     visits.record_host(writer, HostVerdict(HOST, frozenset({confirmed}), frozenset(), frozenset()), 2)
     monkeypatch.setattr(module, "MAX_IDS", 1)
     with store.engine.connect() as connection:
-        if module is motebit_hosts:
-            assert list(motebit_hosts.ids_of(connection, HOST)) == [confirmed]
+        if module is store_hosts:
+            assert list(store_hosts.ids_of(connection, HOST)) == [confirmed]
         else:
             assert card_signatures.ids_of(connection, CARD) == [confirmed]

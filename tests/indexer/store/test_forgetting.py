@@ -26,8 +26,9 @@ from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.blocks import save_headers
 from indexer.store.followers import FollowerReport, followers
 from indexer.store.forgetting import OF_CHAIN, forget_chain
-from indexer.store.motebit_hosts import IdentityOutcome, PublishedIdentity
 from indexer.store.schema import HASH_KEY, changes, meta, metadata, outbox_positions, outbox_runs
+from overlay.systems.motebit.store import record_identity
+from overlay.systems.motebit.store_hosts import IdentityOutcome, PublishedIdentity
 from overlay.systems.rating import store as rating
 from overlay.systems.rating.store import ReceiptQueries, StoredReceipt, SubmittedDocument
 from tests.facts import CARD, born, moved, near_miss, outpoint_of, says
@@ -66,7 +67,7 @@ def chain_writes(chain: str, letter: str) -> list[Write]:
         lambda writer: visits.record_fetch(writer, host, serves(NOW + 5, body)),
         lambda writer: visits.update_candidates(writer, [BadgeCandidate(id_, host, digest(body))], [id_], None, NOW),
         lambda writer: visits.record_host(writer, verdict, NOW + 6),
-        lambda writer: visits.record_identity(writer, host, IdentityOutcome(identity), NOW + 7),
+        lambda writer: record_identity(writer, host, IdentityOutcome(identity), NOW + 7),
         lambda writer: ReceiptQueries(writer.engine).submit([document], [receipt]),
         lambda writer: second_readings.advance(writer, chain, 2),
         lambda writer: state_hashes.update(writer, chain),

@@ -26,6 +26,7 @@ from indexer.store.process_lock import writer_lock
 from indexer.store.requests import Requests
 from indexer.store.schema import HASH_KEY, metadata
 from overlay.systems.delegateos.store import DelegationRecords
+from overlay.systems.motebit.store_hosts import HostIdentities
 from overlay.systems.mrp.store import MrpProviders
 from overlay.systems.payments.store import PaymentStore
 from overlay.systems.rating.store import ReceiptQueries
@@ -173,11 +174,10 @@ def test_its_components_go_on_where_they_were(old: str) -> None:
     assert DelegationRecords(engine).spent("b") == 1
     assert not Nonces(engine).use("dct", "n", 2 * NOW)
     assert [one.manifest_url for one in MrpProviders(engine).page(NOW * 1000, 9)] == ["https://a.example/m"]
-    store = Store(engine)
     assert TrustGraph(engine).blocked() == {"ww"}
     [bind] = old_rows()["key_binds"]
     assert [one.key for one in ReceiptQueries(engine).keys_of(bind["listing"])] == [bind["key"]]
-    assert store.motebit_hosts.get(["a.example"])["a.example"].motebit_id == "m"
+    assert HostIdentities(engine).get(["a.example"])["a.example"].motebit_id == "m"
     assert Requests(engine).counts()["waiting"] == 1
     engine.dispose()
 

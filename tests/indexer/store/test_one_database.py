@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -31,6 +33,7 @@ from parsers.claims.motebit.settlement import RelayAgent
 from tests.conftest import ROOT
 from tests.databases import Cluster
 from tests.overlay.protocols.mrp.test_store import challenge, provider
+from tests.running import environment
 
 NOW = 1_790_000_000
 WEBHOOK = StoredWebhook(
@@ -70,6 +73,21 @@ def test_tables_and_locks_are_declared_in_one_way() -> None:
     assert {number >> 8 for letter, number in locks.items() if letter} == {locks[""]} == {0x613262}
     with pytest.raises(ValueError, match="the advisory lock 'w' is declared twice"):
         advisory_lock("w")
+
+
+def test_whoever_opens_a_database_and_indexes_it_has_the_tables_of_all_systems(tmp_path: Path) -> None:
+    """In a process that imports nothing besides, as a bench does."""
+    program = (
+        "from indexer.store import Store, connect\n"
+        "from overlay.projection.projector import IndexProjector\n"
+        "from overlay.projection.search_index import SearchIndex\n"
+        "IndexProjector(Store(connect('sqlite:///a2b.db')), SearchIndex('native:index')).run()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment(), capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db", create=False)
+    assert {*inspect(engine).get_table_names()} >= {*metadata.tables}
+    engine.dispose()
 
 
 def test_the_tables_that_only_a_backup_brings_back_are_documented() -> None:

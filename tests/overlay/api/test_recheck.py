@@ -16,7 +16,8 @@ from indexer.fetcher.reasons import Refusal
 from indexer.setting_values import Quota
 from indexer.store import Store, Writer, block_writer, visits
 from indexer.store.badges import BADGE_CHECK
-from indexer.store.requests import RECHECK_PAUSE, Recheck, Rechecks
+from indexer.store.host_topics import Recheck
+from indexer.store.requests import RECHECK_PAUSE, Rechecks
 from overlay.api.services import AppServices
 from overlay.commands.show import trust_rows
 from overlay.projection.documents import DocumentReader

@@ -13,10 +13,11 @@ from sqlalchemy import delete, update
 
 from indexer.store import visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
-from indexer.store.motebit_hosts import IdentityOutcome, PublishedIdentity
 from indexer.store.schema import changes, outbox_runs
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
+from overlay.systems.motebit.store import record_identity
+from overlay.systems.motebit.store_hosts import IdentityOutcome, PublishedIdentity
 from overlay.systems.rating import rating_loop
 from overlay.systems.rating import store as tables
 from overlay.systems.rating.store import ReceiptQueries
@@ -415,12 +416,12 @@ async def test_a_key_that_the_host_of_the_domain_serves_is_bound_without_a_token
         registry.indexing.writer, HostVerdict("echo.example", frozenset((alice,)), frozenset(), frozenset()), 2
     )
     for copied in (identity._replace(endpoint="https://alice.example/"), identity._replace(method="dns")):
-        visits.record_identity(registry.indexing.writer, "echo.example", IdentityOutcome(copied), 3)
+        record_identity(registry.indexing.writer, "echo.example", IdentityOutcome(copied), 3)
         assert code(registry, "", None, listing=alice) == "not-bound", "who serves a copy has not signed it"
-    visits.record_identity(registry.indexing.writer, "echo.example", IdentityOutcome(identity), 3)
+    record_identity(registry.indexing.writer, "echo.example", IdentityOutcome(identity), 3)
     registry.intake.submit("receipt", registry.work(ALICE, BOB), listing=alice)
     assert registry.rating(alice).rung == 1
-    visits.record_identity(registry.indexing.writer, "echo.example", IdentityOutcome(None, "no-identity"), 4)
+    record_identity(registry.indexing.writer, "echo.example", IdentityOutcome(None, "no-identity"), 4)
     assert registry.rating(alice).score is None
 
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import BigInteger, Boolean, Connection, String, Text, select, update
 
 from indexer.store import checks, fetches
-from indexer.store.checks import GRACE, HOUR, check_kind
+from indexer.store.checks import GRACE, PIN_DURATION, check_kind
 from indexer.store.queries import Queries, insert_new
-from indexer.store.schema import badges, locators, motebit_hosts
+from indexer.store.schema import BYTEWISE, badges, keys, locators, original_table, required
 from parsers.claims.motebit.identifiers import is_same_identity
 
 IDENTITY_CHECK = check_kind("motebit")
@@ -25,9 +25,19 @@ IDENTITY_CHECK = check_kind("motebit")
 MAX_IDS = 1_000
 """Listings of a host that are announced when its identity changes."""
 
-PIN_DURATION = 30 * 24 * HOUR
-
 KEY_CHANGED = "key-changed"
+
+motebit_hosts = original_table(
+    "motebit_hosts",
+    *keys(host=BYTEWISE),
+    *required(motebit_id=Text, public_key=String, binding=String, method=String, url=Text, endpoint=Text),
+    *required(capabilities=Text, valid=Boolean, reason=String, verified_at=BigInteger),
+    *required(served_key=String, changed_at=BigInteger),
+)
+"""Hosts of listed agents, and the Motebit identity that is pinned for each ("" for none): `valid` while its file was
+served and verified at the last fetch, else `reason` is a code of why not. `served_key` is another key (hex) that is
+served instead of the pinned one since `changed_at`, "" for none. Times are milliseconds since 1970; `capabilities` is
+JSON."""
 
 DNS, AT_WELL_KNOWN, AT_RELAY = "dns", "well-known", "relay"
 """The source of an identity: the URL of a TXT record, the well-known path, or the list of a relay."""
@@ -80,7 +90,7 @@ _PINNED = ("motebit_id", "public_key", "binding", "method", "url", "endpoint")
 _NO_CHANGE = {"served_key": "", "changed_at": 0}
 
 
-class MotebitQueries(Queries):
+class HostIdentities(Queries):
     """Reads of the identities of hosts."""
 
     def get(self, hosts: Iterable[str]) -> dict[str, HostIdentity]:
@@ -126,8 +136,8 @@ def _judged(row: Mapping[str, Any], outcome: IdentityOutcome, now_ms: int) -> di
         is_lost = not outcome.is_unknown or row["verified_at"] <= now_ms - GRACE
         gone = {} if outcome.is_unknown else _NO_CHANGE
         return {"reason": outcome.reason, "valid": row["valid"] and not is_lost, **gone}
-    keys = (identity.public_key, *identity.earlier_keys)
-    is_pinned = is_same_identity(row["motebit_id"], identity.motebit_id) and row["public_key"] in keys
+    served_keys = (identity.public_key, *identity.earlier_keys)
+    is_pinned = is_same_identity(row["motebit_id"], identity.motebit_id) and row["public_key"] in served_keys
     if row["public_key"] and not is_pinned and row["verified_at"] > now_ms - PIN_DURATION:
         since = row["changed_at"] if row["served_key"] == identity.public_key else now_ms
         return {"reason": KEY_CHANGED, "valid": False, "served_key": identity.public_key, "changed_at": since}

@@ -1,8 +1,8 @@
 """MCP endpoints of agents with a Motebit identity, and the outcome of the handshake with each. Times are milliseconds
 since 1970.
 
-The manifest of the first handshake is pinned. Another manifest is refused until the pinned one was not served for
-`PIN_DURATION`, and so is every failure. The functions that write work inside a transaction.
+The manifest of the first handshake is pinned (`PinnedManifest`), and every failure is refused. The functions that write
+work inside a transaction.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import BigInteger, Connection, String, Text, select, update
 
+from indexer.fetcher.pinned_manifest import PinnedManifest
 from indexer.store import checks
 from indexer.store.checks import check_kind
-from indexer.store.motebit_hosts import PIN_DURATION, ids_of
 from indexer.store.queries import Queries, count, insert_new
-from indexer.store.schema import motebit_endpoints, motebit_hosts
+from indexer.store.schema import BYTEWISE, cards, keys, original_table, required
+from overlay.systems.motebit.store_hosts import ids_of, motebit_hosts
 from parsers.cards import AgentCard, Kind, examine
-from parsers.claims.motebit.tool_manifest import ManifestChanges, ToolManifest, manifest_changes
+from parsers.claims.tool_manifest import ManifestChanges, ToolManifest
 from parsers.pointers.locator import url_host
 
 ENDPOINT_CHECK = check_kind("mcp")
@@ -29,6 +30,16 @@ ENDPOINT_CHECK = check_kind("mcp")
 
 PER_HOST = 64
 """The number of endpoints of a host that the cards of its agents name; its identity file may name as many more."""
+
+motebit_endpoints = original_table(
+    "motebit_endpoints",
+    *keys(host=BYTEWISE, endpoint=BYTEWISE, public_key=String),
+    *required(manifest_sha256=String, tools=Text, state=String, reason=String, changes=Text),
+    *required(verified_at=BigInteger, checked_at=BigInteger),
+)
+"""MCP endpoints of agents at a host, the key that each has to name, and the manifest of tools that is pinned ("" for
+none; `tools` is JSON, digests by name): `state` is unchecked, verified or refused, `reason` a code of why, `changes` is
+the difference to the pinned manifest as JSON. Times are milliseconds since 1970."""
 
 UNCHECKED, VERIFIED, REFUSED = "unchecked", "verified", "refused"
 
@@ -76,7 +87,7 @@ class EndpointCheck:
     checked_at: int
 
 
-class EndpointQueries(Queries):
+class EndpointChecks(Queries):
     """Reads of handshakes."""
 
     def of_hosts(self, hosts: Iterable[str]) -> dict[str, tuple[EndpointCheck, ...]]:
@@ -100,10 +111,11 @@ def enlist_published(connection: Connection, host: str, now: int) -> bool:
     return row is not None and bool(row.endpoint)
 
 
-def enlist_stated(connection: Connection, host: str, body: bytes, now: int) -> None:
-    """Enlist the url of an agent card (its bytes) at a host, for the key that the host publishes or, where it publishes
-    none, that the card states."""
-    card = examine(body, Kind.AGENT).card
+def enlist_stated(connection: Connection, host: str, digest: bytes, now: int) -> None:
+    """Enlist the url of an agent card (its SHA-256) at a host, for the key that the host publishes or, where it
+    publishes none, that the card states."""
+    body = connection.execute(select(cards.c.body).where(cards.c.sha256 == digest)).scalar()
+    card = examine(body or b"", Kind.AGENT).card
     if not isinstance(card, AgentCard) or url_host(card.url) != host:
         return
     verified = select(motebit_hosts.c.public_key).where(motebit_hosts.c.host == host, motebit_hosts.c.valid)
@@ -159,9 +171,8 @@ def _judged(row: dict[str, Any], outcome: HandshakeOutcome, now: int) -> dict[st
     if manifest is None:
         state = UNCHECKED if outcome.is_unreached else REFUSED
         return {"state": state, "reason": outcome.reason, "changes": none}
-    is_other = row["manifest_sha256"] not in ("", manifest.sha256)
-    if is_other and row["verified_at"] > now - PIN_DURATION:
-        changes = manifest_changes(json.loads(row["tools"]), manifest.tools)
+    pinned = PinnedManifest(row["manifest_sha256"], json.loads(row["tools"]), row["verified_at"])
+    if (changes := pinned.refused_changes(manifest, now)) is not None:
         return {"state": REFUSED, "reason": "manifest-changed", "changes": json.dumps(changes)}
     return {
         "state": VERIFIED, "reason": "", "changes": none, "manifest_sha256": manifest.sha256,

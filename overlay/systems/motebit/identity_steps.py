@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from indexer.diagnosis.steps import Step, moment, step
 from indexer.store import Store
-from indexer.store.motebit_hosts import KEY_CHANGED
+from overlay.systems.motebit.store_hosts import KEY_CHANGED, HostIdentities
 from parsers.pointers.locator import a_label, url_host
 from parsers.reasons import Reason
 
@@ -15,7 +15,7 @@ def steps(store: Store, ids: Iterable[str]) -> list[Step]:
     """A step for each host of these listings whose key changed, by host; few or none."""
     badges = store.badges.get(ids)
     hosts = {badges[id_].host if id_ in badges else url_host(id_) or a_label(id_) or "" for id_ in ids}
-    changed = [identity for identity in store.motebit_hosts.get(hosts).values() if identity.served_key]
+    changed = [identity for identity in HostIdentities(store.engine).get(hosts).values() if identity.served_key]
     return [
         step(
             "identity",

@@ -1,0 +1,54 @@
+"""Further subjects that are checked at the hosts of listed agents, declared by the modules that store their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from indexer.store import checks
+from indexer.store.checks import CheckKind, CheckState
+
+
+class Recheck(NamedTuple):
+    """A fetch that a recheck repeats: `what` is pointer, domain, keys or a word of a host topic, `name` its locator,
+    host or URL, `state` and `reason` its last outcome, `next_at` when it is due now."""
+
+    what: str
+    name: str
+    state: str
+    reason: str
+    detail: str
+    last_at: int | None
+    next_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostTopic:
+    """Functions that work inside a transaction: `enlist` has a host checked that a listed agent has and that answered,
+    from a time (milliseconds since 1970) on; `recheck` has all at a host checked by a time, for a listing with a card
+    (SHA-256), and returns what that is; `forget` deletes all of a host."""
+
+    enlist: Callable[[Connection, str, int], None]
+    recheck: Callable[[Connection, str, bytes, int], Iterable[Recheck]]
+    forget: Callable[[Connection, str], None]
+
+
+topics: list[HostTopic] = []
+"""Every declared one."""
+
+
+def hastened(
+    connection: Connection, what: str, kind: CheckKind, names: list[str], next_at: int,
+    title: Callable[[str], str] = str,
+) -> list[Recheck]:  # fmt: skip
+    """Have these checks made at `next_at` at the latest; returns them, each with the title of its target."""
+    checks.hasten(connection, kind, names, next_at)
+    return [_recheck(what, title(target), check) for target, check in checks.states(connection, kind, names)]
+
+
+def _recheck(what: str, name: str, check: CheckState) -> Recheck:
+    state = "new" if not check.checked_at else "not verified" if check.tries else "verified"
+    return Recheck(what, name, state, check.reason, "", check.checked_at or None, check.next_at or 0)
