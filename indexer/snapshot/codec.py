@@ -17,10 +17,10 @@ value are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import structs
 
 from indexer.model import (
     LATEST_TIME,
@@ -33,12 +33,12 @@ from indexer.model import (
     RegistrationState,
     Status,
 )
+from indexer.store.event_codec import EVENT, POINTER, STATE
 from indexer.store.schema import POSITION_BITS
 from indexer.store.state_hashes import PointersHash
 from parsers.bitcoin.tx import Outpoint
 from parsers.bitcoin.witness_commitment import CoinbaseProof
 from parsers.cards import Kind
-from parsers.reasons import SENTENCES, Reason
 
 FORMAT, FORMER = "a2b-snapshot/4", "a2b-snapshot/3"
 PROOF = b'{"proof":'
@@ -234,8 +234,14 @@ def proof_line(txid: bytes, proof: Proof) -> bytes:
 
 def event_line(event: Event) -> bytes:
     """An event as a line."""
-    vout = event.outpoint.vout if event.outpoint else None
-    return _encode(event=_EventLine(vout=vout, **_written(_EventLine, event)))
+    line = _EventLine(
+        **EVENT.line(event),
+        position=event.position,
+        vout=event.outpoint.vout if event.outpoint else None,
+        state=_StateLine(**STATE.line(event.state)) if event.state else None,
+        pointer=_PointerLine(**POINTER.line(event.pointer)) if event.pointer else None,
+    )
+    return _encode(event=line)
 
 
 def end_line(counts: Counts) -> bytes:
@@ -265,18 +271,14 @@ def parse(line: bytes) -> tuple[str, Any]:
         raise SnapshotError(f"this line is not in canonical form: {line[:60]!a}")
     value = getattr(record, members[0])
     convert = _CONVERTERS.get(members[0])
-    return members[0], convert(value) if convert else value
+    try:
+        return members[0], convert(value) if convert else value
+    except ValueError as error:
+        raise SnapshotError(str(error)) from None
 
 
 def _reversed(text: str) -> bytes:
     return bytes.fromhex(text)[::-1]
-
-
-def _outpoint(text: str) -> Outpoint:
-    try:
-        return Outpoint.parse(text)
-    except ValueError as error:
-        raise SnapshotError(str(error)) from None
 
 
 def _block(block: _BlockLine) -> BlockRef:
@@ -293,61 +295,14 @@ def _coinbase(coinbase: _Coinbase) -> CoinbaseProof:
 
 
 def _event(line: _EventLine) -> Event:
-    members = _read(line)
-    outpoint = Outpoint(members["txid"], line.vout) if line.vout is not None else None
-    return Event(**members, outpoint=outpoint)
-
-
-def _reason(parts: tuple[str, str, str]) -> Reason:
-    if parts[0] not in SENTENCES:
-        raise SnapshotError(f"{parts[0][:60]!a} is an unknown reason code")
-    return Reason(*parts)
-
-
-class _Form(NamedTuple):
-    """How a member of an event is written in a line, and read from it."""
-
-    write: Callable[[Any], Any]
-    read: Callable[[Any], Any]
-
-
-_DIGEST, _OUTPOINT = _Form(bytes.hex, bytes.fromhex), _Form(str, _outpoint)
-_FORMS = {
-    "txid": _Form(lambda txid: txid[::-1].hex(), _reversed),
-    "card": _DIGEST,
-    "digest": _DIGEST,
-    "spent": _OUTPOINT,
-    "outpoint": _OUTPOINT,
-    "winner": _OUTPOINT,
-    "map": _Form(lambda fields: tuple(fields.items()), dict),
-    "reasons": _Form(tuple, lambda reasons: tuple(map(_reason, reasons))),
-    "state": _Form(
-        lambda state: _StateLine(**_written(_StateLine, state)), lambda line: RegistrationState(**_read(line))
-    ),
-    "pointer": _Form(
-        lambda pointer: _PointerLine(**_written(_PointerLine, pointer)), lambda line: PointerAnchor(**_read(line))
-    ),
-}
-"""The forms of members of an event, its state and its pointer that are written otherwise than they are."""
-
-
-def _written(kind: type[_LineObject], record: Event | RegistrationState | PointerAnchor) -> dict[str, Any]:
-    """The members of a record as those of a line, which have the same names; but an event's `vout`."""
-    members = {}
-    for name in kind.__struct_fields__:
-        if name != "vout" and (value := getattr(record, name)) is not None:
-            members[name] = _FORMS[name].write(value) if name in _FORMS else value
-    return members
-
-
-def _read(line: _LineObject) -> dict[str, Any]:
-    """The inverse of `_written`."""
-    members = {}
-    for name in line.__struct_fields__:
-        if name != "vout":
-            value = getattr(line, name)
-            members[name] = _FORMS[name].read(value) if value is not None and name in _FORMS else value
-    return members
+    members = EVENT.of_line(structs.asdict(line))
+    return Event(
+        **members,
+        position=line.position,
+        outpoint=Outpoint(members["txid"], line.vout) if line.vout is not None else None,
+        state=RegistrationState(**STATE.of_line(structs.asdict(line.state))) if line.state else None,
+        pointer=PointerAnchor(**POINTER.of_line(structs.asdict(line.pointer))) if line.pointer else None,
+    )
 
 
 _CONVERTERS: dict[str, Any] = {"block": _block, "coinbase": _coinbase, "proof": _proof, "event": _event}

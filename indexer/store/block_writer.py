@@ -11,9 +11,9 @@ from sqlalchemy import Connection, delete, insert, select
 from indexer.model import RULES, BlockFacts, Event, EventKind
 from indexer.spill import AT_ONCE, Spill, SpilledPairs, pieces
 from indexer.store import outbox, pending, proofs, schema, second_readings, sightings, topic_anchors
+from indexer.store.event_codec import event_row
 from indexer.store.map_changes import MapWriter
 from indexer.store.queries import insert_new, insert_rows
-from indexer.store.rows import event_row
 from indexer.store.schema import READ_BY, blocks, cards, events, meta
 from indexer.store.writer import Writer
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 
 from indexer.model import BlockRef
-from indexer.store import rows
+from indexer.store import event_codec
 from indexer.store.queries import Queries
 from indexer.store.schema import blocks, headers
 
@@ -38,7 +38,7 @@ class BlockQueries(Queries):
 
     def _highest(self, *conditions: ColumnElement[bool]) -> BlockRef | None:
         row = self._first(select(blocks).where(*conditions).order_by(blocks.c.height.desc()).limit(1))
-        return rows.block(row) if row else None
+        return event_codec.block(row) if row else None
 
     def lowest_height(self, chain: str, above: int = -1, up_to: int | None = None) -> int | None:
         """The height of the first stored block of a chain above a height, None without one; of sources with a number up

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from sqlalchemy import and_, or_, select
 
 from indexer.model import BlockFacts, Event, Proof
-from indexer.store import rows
+from indexer.store import event_codec
 from indexer.store.map_changes import EventQueries
 from indexer.store.proofs import SAME_TRANSACTION
 from indexer.store.schema import blocks, cards, changes, coinbases, events, parents, proofs, witness_paths
@@ -32,15 +32,15 @@ class FullScan(EventQueries):
         block_proofs = _ByHeight(self._proofs(chain, up_to))
         coinbase_at = _ByHeight(self._coinbases(chain, up_to))
         for row in self._stream(of_chain, ROWS_AT_ONCE):
-            height, ref = row["height"], rows.block(row)
+            height, ref = row["height"], event_codec.block(row)
             proved = block_proofs.take(height) or {}
             yield BlockFacts(ref, block_events.take(height) or (), {}, proved, coinbase_at.take(height))
 
     def _events(self, chain: str, up_to: int) -> Iterator[tuple[int, tuple[Event, ...]]]:
-        of_chain = select(events).where(events.c.chain == chain, events.c.place < rows.event_position(up_to + 1))
+        of_chain = select(events).where(events.c.chain == chain, events.c.place < event_codec.event_position(up_to + 1))
         stream = self._stream(of_chain.order_by(events.c.place), ROWS_AT_ONCE)
         for height, of_block in groupby(stream, key=lambda row: int(row["height"])):
-            yield height, tuple(map(rows.event, of_block))
+            yield height, tuple(map(event_codec.event, of_block))
 
     def _proofs(self, chain: str, up_to: int) -> Iterator[tuple[int, dict[bytes, Proof]]]:
         of_chain = (
@@ -60,7 +60,10 @@ class FullScan(EventQueries):
     def card_bodies(self, up_to: Mapping[str, int]) -> Iterator[bytes]:
         """The card bodies that events of these chains up to these heights name, sorted by their SHA-256."""
         within = or_(
-            *(and_(events.c.chain == name, events.c.place < rows.event_position(h + 1)) for name, h in up_to.items())
+            *(
+                and_(events.c.chain == name, events.c.place < event_codec.event_position(h + 1))
+                for name, h in up_to.items()
+            )
         )
         named = select(events.c.card).where(events.c.card.is_not(None), within)
         bodies = select(cards.c.body).where(cards.c.sha256.in_(named)).order_by(cards.c.sha256)

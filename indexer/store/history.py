@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 
 from indexer.model import Event, EventKind
-from indexer.store import rows
+from indexer.store import event_codec
 from indexer.store.map_changes import EventQueries
 from indexer.store.queries import Row, batches
 from indexer.store.schema import blocks, events, pending
@@ -65,14 +65,14 @@ class RegistrationHistory:
     def add(self, row: Row) -> None:
         """Add the revision of a row of `_with_pending`."""
         if row["hash"] is None:
-            self.pending.append(Unconfirmed(row["chain"], rows.event(row)))
+            self.pending.append(Unconfirmed(row["chain"], event_codec.event(row)))
         else:
             self.confirmed.append(revision(row))
 
 
 def revision(row: Row) -> Revision:
     """The revision of a row of `confirmed`."""
-    return Revision(row["chain"], row["height"], row["hash"], row["time"], rows.event(row))
+    return Revision(row["chain"], row["height"], row["hash"], row["time"], event_codec.event(row))
 
 
 def in_transaction(table: Table, txid: bytes, vout: int | None = None) -> ColumnElement[bool]:
@@ -221,7 +221,7 @@ class HistoryQueries(EventQueries):
         left = (events.c.spent_txid == outpoint.txid, events.c.spent_vout == outpoint.vout)
         departed: list[Revision] = []
         for past in self.arrivals(outpoint):
-            position = rows.event_position(past.height, past.event.position)
+            position = event_codec.event_position(past.height, past.event.position)
             same = (events.c.registration == (past.event.state and past.event.state.id), events.c.chain == past.chain)
             next_one = confirmed(*same, events.c.place > position, *left).order_by(events.c.place).limit(1)
             departed += map(revision, self._rows(next_one))
@@ -235,9 +235,9 @@ class HistoryQueries(EventQueries):
         conditions = [events.c.chain == chain, events.c.kind == EventKind.UNDECIDED.value]
         if up_to is not None:
             # not by height, for which SQLite prefers an index of all events
-            conditions.append(events.c.place < rows.event_position(up_to + 1))
+            conditions.append(events.c.place < event_codec.event_position(up_to + 1))
         if after is not None:
-            conditions.append(events.c.place > rows.event_position(after.height, after.event.position))
+            conditions.append(events.c.place > event_codec.event_position(after.height, after.event.position))
         statement = confirmed(*conditions).order_by(events.c.place).limit(limit)
         return [revision(row) for row in self._rows(statement)]
 
@@ -342,7 +342,7 @@ def _read_positions(registration: str, chain: str) -> CompoundSelect[Any]:
     created = newest.with_only_columns(event.c.created_height).limit(1).scalar_subquery()
     first = select(func.min(event.c.place)).where(*of_registration)
     # PostgreSQL multiplies integers of 32 bits in 32 bits
-    since_created = first.where(event.c.place >= cast(created, BigInteger) * rows.event_position(1))
+    since_created = first.where(event.c.place >= cast(created, BigInteger) * event_codec.event_position(1))
     with_card = select(func.max(event.c.place)).where(
         *of_registration, event.c.place < oldest, event.c.kind.in_(_WITH_CARD)
     )

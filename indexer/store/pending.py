@@ -17,10 +17,10 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, select
 
 from indexer.model import UNCONFIRMED, BlockFacts, BlockRef, Event, Status
-from indexer.store import outbox, rows
+from indexer.store import event_codec, outbox
+from indexer.store.event_codec import event_position, event_row
 from indexer.store.history import Unconfirmed, cards_first, in_transaction
 from indexer.store.queries import Queries, Row, batches, insert_rows, rows_in
-from indexer.store.rows import event_position, event_row
 from indexer.store.schema import POSITION_BITS, events, pending, pending_cards
 from indexer.store.writer import Writer
 from parsers.bitcoin.tx import Outpoint
@@ -51,13 +51,13 @@ class PendingQueries(Queries):
     def events(self, chain: str) -> list[Event]:
         """The unconfirmed events of a chain in the order in which they would follow one another."""
         of_chain = select(pending).where(pending.c.chain == chain).order_by(pending.c.place)
-        following = map(rows.event, self._rows(of_chain))
+        following = map(event_codec.event, self._rows(of_chain))
         return [changed(event, position=number) for number, event in enumerate(following)]
 
     def of_transaction(self, txid: bytes, vout: int | None = None, limit: int | None = None) -> list[Unconfirmed]:
         """At most `limit` unconfirmed events of a transaction, as `HistoryQueries.of_transaction`."""
         statement = select(pending).where(in_transaction(pending, txid, vout)).order_by(*cards_first(pending))
-        return [Unconfirmed(row["chain"], rows.event(row)) for row in self._rows(statement.limit(limit))]
+        return [Unconfirmed(row["chain"], event_codec.event(row)) for row in self._rows(statement.limit(limit))]
 
     def count_of_transaction(self, txid: bytes, vout: int | None = None) -> int:
         """How many events `of_transaction` selects without a limit."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import BigInteger, ColumnElement, Connection, Select, and_, cast, func, select
 
 from indexer.model import Anchor, Drift, EventKind, FetchFact
-from indexer.store import history, rows
+from indexer.store import event_codec, history
 from indexer.store.history import Revision
 from indexer.store.map_changes import with_whole_maps
 from indexer.store.queries import Queries, Row, batches, rows_in
@@ -127,7 +127,7 @@ def _current(*conditions: ColumnElement[bool]) -> Select[Any]:
     later = events.alias()
     # as an expression, or SQLite looks through all later blocks instead of at the transaction
     chain = func.coalesce(later.c.chain, "")
-    next_block = (cast(events.c.height, BigInteger) + 1) * rows.event_position(1)
+    next_block = (cast(events.c.height, BigInteger) + 1) * event_codec.event_position(1)
     replaced = (
         select(later.c.place)
         .where(chain == events.c.chain, later.c.txid == events.c.txid, later.c.vout == events.c.vout)
@@ -139,7 +139,7 @@ def _current(*conditions: ColumnElement[bool]) -> Select[Any]:
 
 
 def _anchor(row: Row) -> Anchor:
-    pointer = rows.pointer(row)
+    pointer = event_codec.pointer(row)
     if pointer is None:
         raise ValueError(f"the event at place {row['place']} of {row['chain']} is not a pointer")
     return Anchor(

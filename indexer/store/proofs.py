@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import BindParameter, Connection, Select, String, and_, bindparam, delete, func, select
 
 from indexer.model import BlockFacts, BlockRef, Proof
-from indexer.store import rows
+from indexer.store import event_codec
 from indexer.store.queries import Queries, Row, batches
 from indexer.store.schema import (
     blocks,
@@ -100,7 +100,7 @@ def _proved() -> Select[Any]:
 def _proved_of(row: Row) -> Proved:
     coinbase = [row[f"coinbase_{name}"] for name in CoinbaseProof._fields]
     proof = Proof(row["raw"], row["bump"], row["witness"])
-    return Proved(row["txid"], rows.block(row), proof, None if coinbase[0] is None else CoinbaseProof(*coinbase))
+    return Proved(row["txid"], event_codec.block(row), proof, None if coinbase[0] is None else CoinbaseProof(*coinbase))
 
 
 def proof_rows(facts: BlockFacts) -> Iterator[dict[str, Any]]:

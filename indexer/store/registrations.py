@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from indexer.model import Event, RegistrationState
-from indexer.store import rows
+from indexer.store import event_codec
 from indexer.store.map_changes import EventQueries
 from indexer.store.queries import Row, batches, rows_at
 from indexer.store.schema import IS_NOT_LIVE, events
@@ -125,7 +125,7 @@ class RegistrationQueries(EventQueries):
         """The states of the registrations of a chain that are at these outpoints now."""
         states: dict[Outpoint, list[RegistrationState]] = defaultdict(list)
         for row in self._arrivals(select(events).where(is_newest(chain)), chain, set(outpoints)):
-            if (state := rows.state(row)) is not None:
+            if (state := event_codec.state(row)) is not None:
                 states[Outpoint(row["at_txid"], row["at_vout"])].append(state)
         return dict(states)
 
@@ -160,7 +160,7 @@ class RegistrationQueries(EventQueries):
             event_places |= {*self._last_places(chain, events.c.anchor, batch)}
             ordered = select(events).where(events.c.chain == chain).order_by(events.c.place)
             for row in self._rows_in(ordered, events.c.place, sorted(event_places)):
-                newest[row["anchor"] if row["registration"] is None else row["registration"]] = rows.event(row)
+                newest[row["anchor"] if row["registration"] is None else row["registration"]] = event_codec.event(row)
         return newest
 
     def _last_places(self, chain: str, column: Any, ids: list[str]) -> list[int]:
@@ -173,13 +173,13 @@ class RegistrationQueries(EventQueries):
         newest_place = func.max(events.c.place).label("place")
         newest = select(newest_place).where(events.c.chain == chain).group_by(events.c.txid).subquery()
         statement = select(events).join(newest, events.c.place == newest.c.place).where(events.c.chain == chain)
-        return map(rows.event, self._stream(statement, _EVENTS_AT_ONCE))
+        return map(event_codec.event, self._stream(statement, _EVENTS_AT_ONCE))
 
     def states(self, chain: str, height: int) -> Iterator[RegistrationState]:
         """The state of every registration of a chain after the block at `height`, sorted by id as bytes."""
-        up_to_height = events.c.place < rows.event_position(height + 1)
+        up_to_height = events.c.place < event_codec.event_position(height + 1)
         for row in self._stream(newest_events(chain, up_to_height), _STATES_AT_ONCE):
-            state = rows.state(row)
+            state = event_codec.state(row)
             if state is not None:
                 yield state
 

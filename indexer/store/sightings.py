@@ -11,9 +11,9 @@ from typing import Any
 from sqlalchemy import Connection, delete, select, update
 
 from indexer.model import BlockFacts, Event
+from indexer.store.event_codec import event_position
 from indexer.store.pointer_queries import SAME_POINTER
 from indexer.store.queries import batches, insert_new, outpoint_parameters, outpoint_values, rows_at, upsert
-from indexer.store.rows import event_position
 from indexer.store.schema import events, locators, sightings
 
 OutboxRow = dict[str, Any]

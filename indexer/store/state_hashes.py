@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, select
 
 from indexer.model import EventKind, RegistrationState
-from indexer.store import outbox, rows, second_readings
+from indexer.store import event_codec, outbox, second_readings
 from indexer.store.map_changes import with_whole_maps
 from indexer.store.queries import Queries, Row, batches
 from indexer.store.registrations import newest_events
@@ -69,7 +69,7 @@ def digest(lines: Iterable[str]) -> str:
 def _pointer_line(row: Row) -> bytes:
     """A valid pointer as a line: its output (of a log its transaction and number), its id, and the hash of its card,
     else that of its URI, else `-`."""
-    pointer = rows.pointer(row)
+    pointer = event_codec.pointer(row)
     if pointer is None:
         raise ValueError(f"the event at place {row['place']} of {row['chain']} is not a pointer")
     commitment = "-"
@@ -85,7 +85,10 @@ def read_pointers(
 ) -> PointersHash:
     """The hash over the valid pointers of a chain up to a height: from nothing, or from the hash `before` after the
     block at height `above`."""
-    in_range = (events.c.place >= rows.event_position(above + 1), events.c.place < rows.event_position(up_to + 1))
+    in_range = (
+        events.c.place >= event_codec.event_position(above + 1),
+        events.c.place < event_codec.event_position(up_to + 1),
+    )
     pointers = select(events).where(events.c.chain == chain, events.c.anchor.is_not(None), events.c.valid, *in_range)
     stream = connection.execute(pointers.order_by(events.c.place).execution_options(yield_per=_LINES_AT_ONCE))
     count, chained = before.total, bytes.fromhex(before.digest)
@@ -179,11 +182,11 @@ def read_states(
     block, or that at the height `up_to`."""
     conditions: list[ColumnElement[bool]] = [] if ids is None else [events.c.registration.in_(ids)]
     if up_to is not None:
-        conditions.append(events.c.place < rows.event_position(up_to + 1))
+        conditions.append(events.c.place < event_codec.event_position(up_to + 1))
     statement = newest_events(chain, *conditions)
     stream = connection.execute(statement.execution_options(yield_per=_LINES_AT_ONCE)).mappings()
     for some in stream.partitions():
-        yield from filter(None, map(rows.state, with_whole_maps(connection, some)))
+        yield from filter(None, map(event_codec.state, with_whole_maps(connection, some)))
 
 
 def _insert(connection: Connection, chain: str, states: Iterator[RegistrationState]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from indexer import store
 from indexer.model import Event, EventKind, RegistrationState, Status
 from indexer.resolution.pointer_service import PointerListing
-from indexer.store.rows import event_position
+from indexer.store.event_codec import event_position
 from overlay.listings.card_texts import card_offers, read_card
 from overlay.listings.records import PendingRevision, PreviousCard, Registration
 from parsers.bitcoin.tx import Outpoint

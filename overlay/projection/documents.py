@@ -14,7 +14,7 @@ from indexer.headers.networks import ticker_of
 from indexer.model import Status
 from indexer.resolution.pointer_resolution import Integrity
 from indexer.resolution.pointer_service import is_outpoint
-from indexer.store.rows import event_position
+from indexer.store.event_codec import event_position
 from overlay.duplicates.text_keys import ADDRESS, NAME, URL, TextKeyHistory, unconfirmed
 from overlay.installation import NAMES
 from overlay.listings import from_pointer

@@ -26,8 +26,8 @@ from indexer.chains.files import create
 from indexer.model import BlockFacts
 from indexer.store import Store, Writer, block_writer, connect
 from indexer.store.block_writer import block_changes, block_row
+from indexer.store.event_codec import event_row
 from indexer.store.proofs import proof_rows
-from indexer.store.rows import event_row
 from indexer.store.schema import blocks, cards, changes, events, proofs
 from indexer.sync.follower import Follower
 from tests.chainkit import ChainKit, agent

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from indexer.spill import pieces
 from indexer.store import Store
-from indexer.store.rows import event_position
+from indexer.store.event_codec import event_position
 from overlay.api.answers import SERVICES
 from overlay.api.executors import RECORDS, run_in
 from overlay.api.problems import bad_request

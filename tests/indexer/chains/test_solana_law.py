@@ -14,7 +14,7 @@ from indexer.chains.solana import accounts
 from indexer.chains.solana.account_state import AccountState
 from indexer.chains.solana.accounts import Snapshot
 from indexer.model import BlockRef, Event, EventKind, Status
-from indexer.store import rows
+from indexer.store import event_codec
 from parsers.bitcoin import base58
 from parsers.cards.strict_json import MAX_BYTES
 from parsers.errors import ParseError
@@ -67,7 +67,7 @@ def follow(history: Sequence[dict[bytes, bytes]], restarts: frozenset[int] = fro
 
 def stored_form(slot: int, event: Event) -> Event:
     """An event as the store gives it back."""
-    return rows.event(rows.event_row(BlockRef("sol", slot, b"", b"", 0, b""), event))
+    return event_codec.event(event_codec.event_row(BlockRef("sol", slot, b"", b"", 0, b""), event))
 
 
 def check_bodies(ledger: dict[bytes, bytes], events: Sequence[Event], bodies: Any) -> None:
