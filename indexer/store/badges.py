@@ -26,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from indexer.check_verdict import CheckVerdict
 from indexer.store import checks as queue
 from indexer.store import outbox
 from indexer.store.checks import GRACE, check_kind
@@ -65,16 +66,15 @@ class HostVerdict(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainBadge:
     """The badge of a registration: `by` is name, dns, hash or "" for no badge; `card` is the SHA-256 of the checked
-    card, `checked_at` is when the badge was last confirmed or not found, 0 before the first check of the host. `reason`
-    is a code of why the last check, at `tried_at`, or a part of it failed, "" for none."""
+    card. The verdict is on the last check that confirmed the badge or did not find it; its reason is a code of why the
+    last check of all, at `tried_at`, or a part of it failed."""
 
     registration: str
     host: str
     card: bytes
     by: str
-    checked_at: int
-    reason: str = ""
-    tried_at: int = 0
+    verdict: CheckVerdict
+    tried_at: int
 
     def holds(self, host: str, card: bytes) -> bool:
         """Whether a card (SHA-256) with a url at `host` has the badge: a new revision loses a badge by hash."""
@@ -87,13 +87,21 @@ class BadgeQueries(Queries):
     def get(self, registrations: Iterable[str]) -> dict[str, DomainBadge]:
         """The badges of these registrations; those that are not candidates are left out."""
         matches = (row for batch in batches(registrations) for row in self._rows(_badges_of(), registrations=batch))
-        return {row["registration"]: DomainBadge(**row) for row in matches}
+        return {row["registration"]: _badge(row) for row in matches}
 
     def position(self, name: str = POSITION) -> int | None:
         """The outbox position of a reader, by default that of candidates; None where the reader must
         restart."""
         with self._engine.connect() as connection:
             return outbox.position_of(connection, name)
+
+
+def _badge(row: Row) -> DomainBadge:
+    verdict = CheckVerdict.of(row["by"], row["reason"], row["checked_at"])
+    return DomainBadge(
+        registration=row["registration"], host=row["host"], card=row["card"], by=row["by"], verdict=verdict,
+        tried_at=row["tried_at"],
+    )  # fmt: skip
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, select, update
 
+from indexer.check_verdict import CheckVerdict
 from indexer.store import checks, fetches
 from indexer.store.checks import GRACE, CheckQueries, check_kind
 from indexer.store.queries import Queries, insert_new
@@ -48,13 +49,14 @@ class SignatureVerdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSignature:
-    """The result of checking a card's signatures, as the columns of the table."""
+    """The result of checking a card's signatures: the host that published the key which verified one, the key's id, the
+    canonical form, and whether it covers prices."""
 
     by: str
     kid: str
     form: str
     covers_pricing: bool
-    reason: str
+    verdict: CheckVerdict
 
 
 class SignatureQueries(Queries):
@@ -62,9 +64,14 @@ class SignatureQueries(Queries):
 
     def get(self, digests: Iterable[bytes]) -> dict[bytes, StoredSignature]:
         """The results for these cards (SHA-256); those without signatures are left out."""
-        columns = [card_signatures.c[name] for name in StoredSignature.__dataclass_fields__]
-        matches = self._rows_in(select(card_signatures.c.card, *columns), card_signatures.c.card, digests)
-        return {row["card"]: StoredSignature(**{name: row[name] for name in row if name != "card"}) for row in matches}
+        matches = self._rows_in(select(card_signatures), card_signatures.c.card, digests)
+        return {
+            row["card"]: StoredSignature(
+                by=row["by"], kid=row["kid"], form=row["form"], covers_pricing=row["covers_pricing"],
+                verdict=CheckVerdict.of(row["by"], row["reason"], row["verified_at"] if row["by"] else 0),
+            )
+            for row in matches
+        }  # fmt: skip
 
     def due_cards(self, url: str, now_ms: int, limit: int) -> dict[bytes, bytes]:
         """At most `limit` cards (by SHA-256) that are due for a check by a key set."""

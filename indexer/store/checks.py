@@ -22,6 +22,7 @@ from sqlalchemy import (
     update,
 )
 
+from indexer.check_verdict import CheckVerdict
 from indexer.retries import Backoff
 from indexer.store.queries import Queries, batches, insert_new
 from indexer.store.schema import checks
@@ -72,6 +73,11 @@ class CheckState:
     checked_at: int
     next_at: int | None
     reason: str
+
+    @property
+    def verdict(self) -> CheckVerdict:
+        """The outcome of the last check."""
+        return CheckVerdict.of(self.checked_at and not self.tries, self.reason, self.checked_at)
 
 
 START = DueCheck(-1, "", "")

@@ -8,8 +8,12 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
+from indexer.check_verdict import CheckedState
 from indexer.store import checks
 from indexer.store.checks import CheckKind, CheckState
+
+WORDS = {CheckedState.UNCHECKED: "new", CheckedState.REFUSED: "not verified", CheckedState.VERIFIED: "verified"}
+"""The words of answers about rechecks."""
 
 
 class Recheck(NamedTuple):
@@ -50,5 +54,5 @@ def hastened(
 
 
 def _recheck(what: str, name: str, check: CheckState) -> Recheck:
-    state = "new" if not check.checked_at else "not verified" if check.tries else "verified"
-    return Recheck(what, name, state, check.reason, "", check.checked_at or None, check.next_at or 0)
+    verdict = check.verdict
+    return Recheck(what, name, WORDS[verdict.state], verdict.reason, "", verdict.checked_at or None, check.next_at or 0)

@@ -8,11 +8,12 @@ from enum import StrEnum
 
 from sqlalchemy import Connection, Index, delete, func, insert, select, update
 
+from indexer.check_verdict import CheckVerdict
 from indexer.store import checks
 from indexer.store.badges import BADGE_CHECK
 from indexer.store.card_signatures import KEYS_CHECK
 from indexer.store.database import writing
-from indexer.store.host_topics import Recheck, hastened, topics
+from indexer.store.host_topics import WORDS, Recheck, hastened, topics
 from indexer.store.locks import advisory_lock
 from indexer.store.pointer_queries import SAME_POINTER
 from indexer.store.queries import Queries, Row, count, full_network, row_of
@@ -186,8 +187,9 @@ def _recheck_domain(connection: Connection, row: Row, now_ms: int) -> list[Reche
     next_at = _recheck_at(check.next_at if check else None, last, now_ms)
     names = [row["registration"]]
     checks.hasten(connection, BADGE_CHECK, names, next_at)
-    state = f"verified by {row['by']}" if row["by"] else "not verified" if last else "new"
-    rechecks = [Recheck("domain", row["host"], state, check.reason if check else "", "", last, next_at)]
+    verdict = CheckVerdict.of(row["by"], check.reason if check else "", last or 0)
+    state = WORDS[verdict.state] + (f" by {row['by']}" if row["by"] else "")
+    rechecks = [Recheck("domain", row["host"], state, verdict.reason, "", last, next_at)]
     rechecks += hastened(connection, "keys", KEYS_CHECK, [row["card"].hex()], next_at)
     for topic in topics:
         rechecks += topic.recheck(connection, row["host"], row["card"], next_at)

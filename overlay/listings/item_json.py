@@ -101,7 +101,7 @@ def _head(listing: Listing) -> dict[str, Any]:
         "block_height": height,
         "signer": listing.signer,
         "signed": CardSigner(by=signature.by, covers_pricing=signature.covers_pricing, kid=signature.kid,
-                             form=signature.form) if signature is not None and signature.by else None,
+                             form=signature.form) if signature is not None and signature.verdict.is_verified else None,
         "owner_checked_at": timestamp(listing.owner_checked),
         "pending": pending_update([listing]),
         "deprecated": _deprecation(listing),
@@ -149,9 +149,10 @@ def item_domain(listing: Listing) -> ItemDomain | None:
         )  # fmt: skip
     badge = listing.badge if listing.badge is not None and listing.badge.host == host else None
     return ItemDomain(
-        host=host, verified=listing.verified, checked_at=timestamp_of_milliseconds(badge.checked_at if badge else None),
+        host=host, verified=listing.verified,
+        checked_at=timestamp_of_milliseconds(badge.verdict.checked_at if badge else None),
         by=badge.by if badge is not None and listing.verified else None,
-        last_failure=_failure(badge.reason, badge.tried_at) if badge is not None else None,
+        last_failure=_failure(badge.verdict.reason, badge.tried_at) if badge is not None else None,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from indexer.check_verdict import CheckedState
 from indexer.model import Status
 from indexer.resolution.pointer_resolution import Integrity
 from overlay.listings import from_pointer
@@ -131,8 +132,9 @@ class Listing(Registration):
             reasons.append(Reason("secret", "the URI of its pointer"))
         if resolution is not None and resolution.drift is not None:
             reasons.append(Reason("drifted", timestamp_of_milliseconds(resolution.drift.since) or ""))
-        if self.signature is not None and self.signature.reason and not self.signature.by:
-            reasons.append(Reason("card-signature", _UNVERIFIED.get(self.signature.reason, self.signature.reason)))
+        if self.signature is not None and self.signature.verdict.state is CheckedState.REFUSED:
+            code = self.signature.verdict.reason
+            reasons.append(Reason("card-signature", _UNVERIFIED.get(code, code)))
         for source, value in self.facts.values():
             reasons += source.warnings(self, value)
         return tuple(reasons)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from indexer.check_verdict import CheckedState
 from indexer.store import Store
 from overlay.answers.items import EndpointHandshake, MotebitIdentity
 from overlay.listings.listing import Listing
@@ -75,7 +76,7 @@ def _identity(listing: Listing, stored: StoredIdentity | None) -> MotebitIdentit
         return None
     skills = [skill.id for skill in listing.card.skills]
     change = _key_change(published)
-    if published is not None and (published.valid or change):
+    if published is not None and (published.verdict.is_verified or change):
         more = skills if listing.is_confirmed_by_domain else []
         identity, key = published.motebit_id, published.public_key
         endpoint, capabilities = published.endpoint or listing.card.url, [*published.capabilities, *more]
@@ -85,10 +86,10 @@ def _identity(listing: Listing, stored: StoredIdentity | None) -> MotebitIdentit
     else:
         return None
     handshake = _handshake(stored, endpoint, key)
-    is_refused = handshake is not None and handshake.state == "refused"
+    is_refused = handshake is not None and handshake.state == CheckedState.REFUSED
     return MotebitIdentity(
         id=identity, public_key=key, did=(statement.did or None) if statement else None, endpoint=endpoint,
-        verified=published is not None and published.valid and not is_refused,
+        verified=published is not None and published.verdict.is_verified and not is_refused,
         capabilities=tuple(dict.fromkeys(capabilities)), handshake=handshake, **change,
     )  # fmt: skip
 
@@ -105,8 +106,10 @@ def _handshake(stored: StoredIdentity | None, endpoint: str, key: str) -> Endpoi
     """The outcome of the newest handshake with an MCP endpoint, None before the first."""
     for check in stored.checks if stored else ():
         if (check.endpoint, check.public_key) == (endpoint, key):
+            verdict = check.verdict
             return EndpointHandshake(
-                state=check.state, reason=check.reason or None, checked_at=timestamp(check.checked_at // 1_000) or "",
+                state=verdict.state.value, reason=verdict.reason or None,
+                checked_at=timestamp(verdict.checked_at // 1_000) or "",
                 manifest_sha256=check.manifest_sha256 or None, **check.changes._asdict(),
             )  # fmt: skip
     return None
@@ -137,7 +140,7 @@ def _host_key(listing: Listing, stored: StoredIdentity | None) -> str:
     of another's identity does not suffice, as anybody can serve one, nor do TXT records and relays, as they are not
     signed."""
     published = _published(listing, stored)
-    if published is None or not published.valid or published.method != AT_WELL_KNOWN:
+    if published is None or not published.verdict.is_verified or published.method != AT_WELL_KNOWN:
         return ""
     return published.public_key if url_host(published.endpoint) == listing.host else ""
 

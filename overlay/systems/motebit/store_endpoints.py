@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, Connection, String, Text, select, update
 
+from indexer.check_verdict import CheckedState, CheckVerdict
 from indexer.fetcher.pinned_manifest import PinnedManifest
 from indexer.store import checks
 from indexer.store.checks import check_kind
@@ -40,8 +41,6 @@ motebit_endpoints = original_table(
 """MCP endpoints of agents at a host, the key that each has to name, and the manifest of tools that is pinned ("" for
 none; `tools` is JSON, digests by name): `state` is unchecked, verified or refused, `reason` a code of why, `changes` is
 the difference to the pinned manifest as JSON. Times are milliseconds since 1970."""
-
-UNCHECKED, VERIFIED, REFUSED = "unchecked", "verified", "refused"
 
 
 class EndpointKey(NamedTuple):
@@ -81,10 +80,8 @@ class EndpointCheck:
     endpoint: str
     public_key: str
     manifest_sha256: str
-    state: str
-    reason: str
+    verdict: CheckVerdict
     changes: ManifestChanges
-    checked_at: int
 
 
 class EndpointChecks(Queries):
@@ -92,12 +89,18 @@ class EndpointChecks(Queries):
 
     def of_hosts(self, hosts: Iterable[str]) -> dict[str, tuple[EndpointCheck, ...]]:
         """The handshakes with endpoints of agents at these hosts, by host."""
-        columns = [motebit_endpoints.c[name] for name in EndpointCheck.__dataclass_fields__]
         checks: dict[str, tuple[EndpointCheck, ...]] = defaultdict(tuple)
-        checked = select(*columns).where(motebit_endpoints.c.checked_at > 0).order_by(motebit_endpoints.c.endpoint)
-        for row in self._rows_in(checked, motebit_endpoints.c.host, sorted(set(hosts))):
-            changes = ManifestChanges(*map(tuple, json.loads(row["changes"])))
-            checks[row["host"]] += (EndpointCheck(**{**row, "changes": changes}),)
+        table = motebit_endpoints
+        columns = [column for column in table.columns if column is not table.c.tools]
+        checked = select(*columns).where(table.c.checked_at > 0).order_by(table.c.endpoint)
+        for row in self._rows_in(checked, table.c.host, sorted(set(hosts))):
+            check = EndpointCheck(
+                host=row["host"], endpoint=row["endpoint"], public_key=row["public_key"],
+                manifest_sha256=row["manifest_sha256"],
+                verdict=CheckVerdict(CheckedState(row["state"]), row["reason"], row["checked_at"]),
+                changes=ManifestChanges(*map(tuple, json.loads(row["changes"]))),
+            )  # fmt: skip
+            checks[row["host"]] += (check,)
         return checks
 
 
@@ -130,8 +133,9 @@ def _enlist(connection: Connection, key: EndpointKey, now: int, most: int) -> No
     number = count(connection, motebit_endpoints, motebit_endpoints.c.host == key.host)
     if number >= most or "#" in key.endpoint or not key.endpoint.startswith("https://"):
         return
-    empty = {"manifest_sha256": "", "tools": "{}", "state": UNCHECKED, "reason": "", "changes": "[[],[],[]]"}
-    insert_new(connection, motebit_endpoints, [{**key._asdict(), **empty, "verified_at": 0, "checked_at": 0}])
+    empty = {"manifest_sha256": "", "tools": "{}", "reason": "", "changes": "[[],[],[]]"}
+    state = {"state": CheckedState.UNCHECKED.value, "verified_at": 0, "checked_at": 0}
+    insert_new(connection, motebit_endpoints, [{**key._asdict(), **empty, **state}])
     checks.enlist(connection, ENDPOINT_CHECK, {str(key): str(key)}, now)
 
 
@@ -153,7 +157,7 @@ def record(connection: Connection, key: EndpointKey, outcome: HandshakeOutcome, 
     ids = sorted(set(ids_of(connection, key.host)))
     if values:
         connection.execute(update(table).where(*same).values(**values, checked_at=now))
-    if values.get("state") == VERIFIED:
+    if values.get("state") == CheckedState.VERIFIED:
         checks.record(connection, ENDPOINT_CHECK, [str(key)], now)
     else:
         checks.fail(connection, ENDPOINT_CHECK, [str(key)], values.get("reason", outcome.reason), now)
@@ -169,13 +173,13 @@ def _judged(row: dict[str, Any], outcome: HandshakeOutcome, now: int) -> dict[st
     if outcome.is_unreached and _stays(row, outcome):
         return {}
     if manifest is None:
-        state = UNCHECKED if outcome.is_unreached else REFUSED
-        return {"state": state, "reason": outcome.reason, "changes": none}
+        state = CheckedState.UNCHECKED if outcome.is_unreached else CheckedState.REFUSED
+        return {"state": state.value, "reason": outcome.reason, "changes": none}
     pinned = PinnedManifest(row["manifest_sha256"], json.loads(row["tools"]), row["verified_at"])
     if (changes := pinned.refused_changes(manifest, now)) is not None:
-        return {"state": REFUSED, "reason": "manifest-changed", "changes": json.dumps(changes)}
+        return {"state": CheckedState.REFUSED.value, "reason": "manifest-changed", "changes": json.dumps(changes)}
     return {
-        "state": VERIFIED, "reason": "", "changes": none, "manifest_sha256": manifest.sha256,
+        "state": CheckedState.VERIFIED.value, "reason": "", "changes": none, "manifest_sha256": manifest.sha256,
         "tools": json.dumps(dict(manifest.tools)), "verified_at": now,
     }  # fmt: skip
 
@@ -183,5 +187,5 @@ def _judged(row: dict[str, Any], outcome: HandshakeOutcome, now: int) -> dict[st
 def _stays(row: dict[str, Any], outcome: HandshakeOutcome) -> bool:
     """Whether a row stays as it is where no server was reached: this does not undo a refused answer, and an endpoint
     that was not tried today is as it was."""
-    is_answered_wrongly = row["state"] == REFUSED and not row["reason"].startswith("fetch-")
+    is_answered_wrongly = row["state"] == CheckedState.REFUSED and not row["reason"].startswith("fetch-")
     return is_answered_wrongly or (outcome.is_postponed and row["checked_at"] > 0)

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, Boolean, Connection, String, Text, select, update
 
+from indexer.check_verdict import CheckVerdict
 from indexer.store import checks, fetches
 from indexer.store.checks import GRACE, PIN_DURATION, check_kind
-from indexer.store.queries import Queries, insert_new
+from indexer.store.queries import Queries, Row, insert_new
 from indexer.store.schema import BYTEWISE, badges, keys, locators, original_table, required
 from parsers.claims.motebit.identifiers import is_same_identity
 
@@ -80,8 +81,7 @@ class HostIdentity:
     url: str
     endpoint: str
     capabilities: tuple[str, ...]
-    valid: bool
-    reason: str
+    verdict: CheckVerdict
     served_key: str
     changed_at: int
 
@@ -95,12 +95,16 @@ class HostIdentities(Queries):
 
     def get(self, hosts: Iterable[str]) -> dict[str, HostIdentity]:
         """The identities of these hosts; those without a pinned one are left out."""
-        columns = [motebit_hosts.c[name] for name in HostIdentity.__dataclass_fields__]
-        pinned = select(*columns).where(motebit_hosts.c.public_key != "")
-        return {
-            row["host"]: HostIdentity(**{**row, "capabilities": tuple(json.loads(row["capabilities"]))})
-            for row in self._rows_in(pinned, motebit_hosts.c.host, sorted(set(hosts)))
-        }
+        pinned = select(motebit_hosts).where(motebit_hosts.c.public_key != "")
+        return {row["host"]: _identity(row) for row in self._rows_in(pinned, motebit_hosts.c.host, sorted(set(hosts)))}
+
+
+def _identity(row: Row) -> HostIdentity:
+    return HostIdentity(
+        **{name: row[name] for name in ("host", *_PINNED, *_NO_CHANGE)},
+        capabilities=tuple(json.loads(row["capabilities"])),
+        verdict=CheckVerdict.of(row["valid"], row["reason"], row["verified_at"]),
+    )
 
 
 def enlist(connection: Connection, host: str, now_ms: int) -> None:

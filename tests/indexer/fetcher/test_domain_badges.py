@@ -202,7 +202,7 @@ async def test_hosts_of_live_agents_are_due_at_once(registry: BadgeRegistry) -> 
     assert registry.due() == [HOST]
     assert registry.indexing.store.badges.get(map(str, (local, tool))) == {}
     result = registry.badge(echo)
-    assert (result.host, result.card, result.by, result.checked_at, registry.check(echo).next_at) == (
+    assert (result.host, result.card, result.by, result.verdict.checked_at, registry.check(echo).next_at) == (
         HOST,
         digest(card()),
         "",
@@ -216,7 +216,7 @@ async def test_the_host_names_whom_it_means(registry: BadgeRegistry) -> None:
     await registry.mine(ours, copy, elsewhere)
     assert registry.record(named(ours, elsewhere, ID)) == sorted([str(ours), str(copy)])
     assert registry.by(ours, copy, elsewhere) == ["name", "", ""]
-    assert registry.badge(ours).checked_at == NOW
+    assert registry.badge(ours).verdict.checked_at == NOW
     assert registry.record(HostNames(in_dns=frozenset({str(copy)}))) == sorted([str(ours), str(copy)])
     assert registry.by(ours, copy) == ["", "dns"]
     registry.record(HostNames())
@@ -244,11 +244,11 @@ async def test_few_listings_without_a_badge_are_announced_after_a_check_and_many
     agents = [registry.kit.inscribe(card(f"Agent {number}")) for number in range(MAX_ANNOUNCED)]
     await registry.mine(*agents)
     assert registry.record(HostNames()) == sorted(map(str, agents))
-    assert {registry.badge(item).checked_at for item in agents} == {NOW}
+    assert {registry.badge(item).verdict.checked_at for item in agents} == {NOW}
     registry.now += 1
     assert registry.record(HostNames(refusal=Refusal("fetch-resolve", "no such name"))) == sorted(map(str, agents))
     failed = registry.badge(agents[0])
-    assert (failed.by, failed.reason, failed.tried_at) == ("", "fetch-resolve", NOW + 1)
+    assert (failed.by, failed.verdict.reason, failed.tried_at) == ("", "fetch-resolve", NOW + 1)
     await registry.mine(registry.kit.inscribe(card("One more")))
     registry.now += 1
     assert registry.record(HostNames()) == []
@@ -352,7 +352,7 @@ async def test_an_unreachable_host_loses_its_badges_only_after_a_week(registry: 
     assert registry.due() == [HOST]
     registry.record(deaf)
     assert registry.by(echo, dns) == ["name", "dns"]
-    assert (registry.badge(echo).checked_at, registry.check(echo).next_at) == (NOW, registry.now + HOUR)
+    assert (registry.badge(echo).verdict.checked_at, registry.check(echo).next_at) == (NOW, registry.now + HOUR)
     assert registry.check(echo).reason == "fetch-connect"
     registry.now = NOW + GRACE
     registry.record(deaf)

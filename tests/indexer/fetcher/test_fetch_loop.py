@@ -457,7 +457,7 @@ async def test_badges_are_requested_of_hosts_beside_the_pointers(
     server.say(FIRST, ok(body))
     await fetching.round()
     badge = fetching.store.badges.get([str(outpoint_of("a"))])[str(outpoint_of("a"))]
-    assert (badge.by, badge.checked_at) == ("hash", NOW)
+    assert (badge.by, badge.verdict.checked_at) == ("hash", NOW)
     assert server.paths() == [FIRST, SECOND]
     assert names.requests == [f"_a2b.{HOST}"]
     assert fetching.notified == 1
