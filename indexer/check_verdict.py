@@ -24,7 +24,6 @@ class CheckVerdict(NamedTuple):
     state: CheckedState
     reason: str = ""
     checked_at: int = 0
-    detail: str = ""
 
     @classmethod
     def of(cls, is_verified: object, reason: str, checked_at: int) -> CheckVerdict:
