@@ -37,23 +37,23 @@ class Codec:
 
     def __init__(self, **members: tuple[str | tuple[str, ...], Form]) -> None:
         self.forms = {name: form for name, (_, form) in members.items()}
-        one = {name: columns for name, (columns, _) in members.items() if isinstance(columns, str) and columns}
-        several = {name: columns for name, (columns, _) in members.items() if isinstance(columns, tuple)}
-        self._names, self._columns = tuple(one), tuple(one.values())
-        self._values, self._cells = attrgetter(*one), itemgetter(*one.values())
-        self._changed = [
-            (name, one[name], form) for name, form in self.forms.items() if name in one and form.cells is not _same
+        single = {name: columns for name, (columns, _) in members.items() if isinstance(columns, str) and columns}
+        wide = {name: columns for name, (columns, _) in members.items() if isinstance(columns, tuple)}
+        self._names, self._columns = tuple(single), tuple(single.values())
+        self._values, self._cells = attrgetter(*single), itemgetter(*single.values())
+        self._converted = [
+            (name, column, self.forms[name]) for name, column in single.items() if self.forms[name].cells is not _same
         ]
-        self._several = [(name, columns, self.forms[name]) for name, columns in several.items()]
-        self.no_cells = dict.fromkeys((*self._columns, *(name for columns in several.values() for name in columns)))
+        self._wide = [(name, columns, self.forms[name]) for name, columns in wide.items()]
+        self.no_cells = dict.fromkeys((*self._columns, *(name for columns in wide.values() for name in columns)))
 
     def cells(self, record: object) -> dict[str, Any]:
         """The cells of a record by column."""
         row = dict(zip(self._columns, self._values(record), strict=True))
-        for _, column, form in self._changed:
+        for _, column, form in self._converted:
             if row[column] is not None:
                 row[column] = form.cells(row[column])
-        for name, columns, form in self._several:
+        for name, columns, form in self._wide:
             value = getattr(record, name)
             row.update(zip(columns, form.cells(value) if value is not None else (None,) * len(columns), strict=True))
         return row
@@ -61,10 +61,10 @@ class Codec:
     def of_cells(self, row: Row) -> dict[str, Any]:
         """The members of the record that has these cells."""
         members = dict(zip(self._names, self._cells(row), strict=True))
-        for name, _, form in self._changed:
+        for name, _, form in self._converted:
             if members[name] is not None:
                 members[name] = form.of_cells(members[name])
-        for name, columns, form in self._several:
+        for name, columns, form in self._wide:
             members[name] = None if row[columns[-1]] is None else form.of_cells(*[row[column] for column in columns])
         return members
 

@@ -75,7 +75,7 @@ def test_tables_and_locks_are_declared_in_one_way() -> None:
         advisory_lock("w")
 
 
-def test_whoever_opens_a_database_and_indexes_it_has_the_tables_of_all_systems(tmp_path: Path) -> None:
+def test_a_process_that_indexes_a_database_has_the_tables_of_all_systems(tmp_path: Path) -> None:
     """In a process that imports nothing besides, as a bench does."""
     program = (
         "from indexer.store import Store, connect\n"
