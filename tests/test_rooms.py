@@ -266,9 +266,10 @@ UNBOUNDED_JSON = (
     "indexer/admission/", "indexer/chains/files/", "indexer/sqlite_integrity.py", "indexer/store/",
     "overlay/api/cursors.py", "overlay/api/identity_key.py", "overlay/api/search_answer.py", "overlay/commands/",
     "overlay/listings/recent_changes.py", "overlay/publish/coins.py", "overlay/systems/delegateos/",
-    "overlay/systems/mrp/store.py", "overlay/systems/payments/", "overlay/systems/rating/receipt_page.py",
-    "overlay/systems/relay/", "overlay/systems/webhooks/matcher.py", "overlay/text/compact_json.py",
-    "overlay/web/search_page.py", "parsers/cards/strict_json.py", "parsers/pointers/pointer.py",
+    "overlay/systems/motebit/store_", "overlay/systems/mrp/store.py", "overlay/systems/payments/",
+    "overlay/systems/rating/receipt_page.py", "overlay/systems/relay/", "overlay/systems/webhooks/matcher.py",
+    "overlay/text/compact_json.py", "overlay/web/search_page.py", "parsers/cards/strict_json.py",
+    "parsers/pointers/pointer.py",
 )  # fmt: skip
 """Files that may read JSON without the bounds of `strict_json`: what this program wrote, what its user and the services
 behind its gate wrote, and texts that are held to a few kilobytes before."""
