@@ -83,7 +83,7 @@ class SlowQueue:
         since: dict[tuple[str, str], int] = {}
         for (queued_kind, _), entry in self.entries.items():
             if entry.state.next_at is not None and entry.state.next_at <= now and kind in (queued_kind, None):
-                key = queued_kind.value, entry.target
+                key = queued_kind, entry.target
                 since[key] = min(since.get(key, entry.state.next_at), entry.state.next_at)
         return sorted(DueCheck(time, *key) for key, time in since.items())
 
