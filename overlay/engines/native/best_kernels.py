@@ -113,7 +113,7 @@ def select(
     order, values = _by_value(plan, is_stop)
     content = essential = groups - int(is_stop.sum())
     documents, upper, count = np.empty(_FIRST_SIZE, np.int64), np.empty(_FIRST_SIZE, np.float64), 0
-    weights, sums = _weights_in_names(plan)
+    (weights, sums), statics = _weights_in_names(plan), _most_static()
     others, leaves_out = ~np.uint64(bloom_of(plan.numbers)), len(left_out) > 0
     for base in range(start, stop, WINDOW):
         size, is_touched = min(WINDOW, stop - base), False
@@ -135,23 +135,27 @@ def select(
         for number in range(content, groups):
             _add(postings, plan, rows, order[number], base, size, True, window)
         if most:
+            is_new = heap[0] == 0
+            if is_new:
+                _push_lowest(window, base, size, forwards, names, newest, left_out, heap)
             passing = _passing(window, proximity, heap[0])
             passing = _reaching(
                 window, passing, names.bits[base : base + size], forwards.flags[base : base + size], others, proximity,
-                newest, heap[0],
+                statics, heap[0],
             )  # fmt: skip
             for index in window.chosen[:passing]:
                 groups_held, document = np.int64(window.held[index]), base + index
-                static = static_rank(forwards.flags[document], forwards.since[document], newest)
                 score = window.scores[index] * (1 + _MARGIN)
                 bound = score + proximity[groups_held] * (1 + _MARGIN)
                 if groups_held == groups and not names.bits[document] & others:
                     length = forwards.ends[document * SECTIONS]
                     bound *= 1 + EXACT_NAME * _weight_in_name(score, length, weights, sums)
+                static = static_rank(forwards.flags[document], forwards.since[document], newest)
                 if bound * static < heap[0] or (leaves_out and _is_left_out(names.sources[document], left_out)):
                     continue
                 lowest = window.scores[index] * static * (1 - _MARGIN)
-                push(heap, lowest)
+                if not is_new:
+                    push(heap, lowest)
                 if count == len(documents):
                     documents, upper, count = _with_space(documents, upper, heap[0])
                 documents[count] = document
@@ -230,6 +234,27 @@ def _counted(held: Bytes, content: int, all_words: bool) -> tuple[int, int]:
 
 
 @compiled
+def _push_lowest(
+    window: _Window,
+    base: int,
+    size: int,
+    forwards: Forwards,
+    names: Names,
+    newest: float,
+    left_out: Longs,
+    heap: Floats,
+) -> None:
+    """Put the lower bounds of the documents of a window in a heap of the highest."""
+    for index in range(size):
+        score = window.scores[index]
+        if window.held[index] and score * MOST_STATIC > heap[0]:
+            document = base + index
+            if not _is_left_out(names.sources[document], left_out):
+                static = static_rank(forwards.flags[document], forwards.since[document], newest)
+                push(heap, score * static * (1 - _MARGIN))
+
+
+@compiled
 def _passing(window: _Window, proximity: Floats, least: float) -> int:
     """Choose the documents of a window whose score can reach `least` with all that can be added to one that holds as
     many groups; their number."""
@@ -254,15 +279,12 @@ def _reaching(
     flags: Bytes,
     others: np.uint64,
     proximity: Floats,
-    newest: float,
+    statics: Floats,
     least: float,
 ) -> int:
     """Choose those of the first of the chosen documents that can have a score of at least `least` by their names and
     flags; their number. The loop has no branches, so that many documents are read from memory at a time."""
     scores, held, chosen, groups, count = window.scores, window.held, window.chosen, len(proximity) - 1, 0
-    statics = np.zeros(_STATIC_FLAGS + 1, np.float64)
-    for number in range(len(statics)):
-        statics[number] = static_rank(number, newest - OLD, newest) * (1 + 2 * _MARGIN)
     for position in range(chosen_before):
         index = chosen[position]
         chosen[count] = index
@@ -270,6 +292,15 @@ def _reaching(
         bound *= 1 + EXACT_NAME * ((held[index] == groups) & (not bits[index] & others))
         count += bound >= least
     return count
+
+
+@compiled
+def _most_static() -> Floats:
+    """The greatest static rank of a document by its flags."""
+    statics = np.zeros(_STATIC_FLAGS + 1, np.float64)
+    for number in range(len(statics)):
+        statics[number] = static_rank(number, 0.0, OLD) * (1 + 2 * _MARGIN)
+    return statics
 
 
 @compiled

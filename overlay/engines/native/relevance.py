@@ -91,7 +91,8 @@ def _best(queries: SegmentQueries, newest: float, left_out: Sequence[int], most:
     parts, least, total, matched, sources = list[Bounded](), 0.0, 0, 0, np.array(left_out, np.uint64)
     for part in queries:
         segment, stretches, start = part.segment, list[Bounded](), 0
-        stop = _FIRST_STRETCH if most and part.postings() > _MANY else segment.documents
+        is_long = most and segment.documents > _FIRST_STRETCH and part.postings() > _MANY
+        stop = _FIRST_STRETCH if is_long else segment.documents
         while start < segment.documents:
             stop = min(stop, segment.documents)
             best = part.best(newest, sources, most, least, EXACT + 1 - total, start, stop)
@@ -104,9 +105,13 @@ def _best(queries: SegmentQueries, newest: float, left_out: Sequence[int], most:
                 if len(factors.scores) >= most:
                     least = max(least, float(np.partition(factors.scores, -most)[-most]) * (1 - _EQUAL))
             start, stop = stop, 4 * stop
-        documents, upper, _ = zip(*stretches, strict=True) if stretches else ((), (), ())
-        parts.append(Bounded(np.concatenate((_NO_NUMBERS, *documents)), np.concatenate((_NO_BOUNDS, *upper)), 0.0))
+        parts.append(stretches[0] if len(stretches) == 1 else _concatenated(stretches))
     return [part._replace(least=least) for part in parts], total, matched
+
+
+def _concatenated(stretches: Sequence[Bounded]) -> Bounded:
+    documents, upper, _ = zip(*stretches, strict=True) if stretches else ((), (), ())
+    return Bounded(np.concatenate((_NO_NUMBERS, *documents)), np.concatenate((_NO_BOUNDS, *upper)), 0.0)
 
 
 def _beyond(

@@ -24,35 +24,31 @@ _NO_SOURCES = np.empty(0, np.uint64)
 
 
 class SegmentQuery(NamedTuple):
-    """A query in a segment. `admitted` has a byte for each document, 0 where the filters do not admit it; `numbers` are
-    those of the words' terms there (`ranker.PlanWords`), negative for those that it does not have."""
+    """A query in a segment. `admitted` has a byte for each document, 0 where the filters do not admit it; `plan_arrays`
+    are the words with the numbers of their terms there."""
 
     segment: Segment
     scratch: Scratch
     admitted: Bytes
     plan: QueryPlan
     words: PlanWords
-    numbers: Ints
+    plan_arrays: PlanArrays
 
     @classmethod
     def of(cls, segment: Segment, query: Query, plan: QueryPlan, words: PlanWords) -> SegmentQuery:
         """The query in a segment, whose working memory it takes until it is given back."""
         scratch = segment.take_scratch()
         numbers = np.array(segment.term_numbers(words.terms), np.int64) if words.terms else _NONE
-        return cls(segment, scratch, admitted(segment, query, scratch), plan, words, numbers)
+        return cls(segment, scratch, admitted(segment, query, scratch), plan, words, words.numbered(numbers))
 
     def give_back(self) -> None:
         """Let other searches use the working memory."""
         self.segment.give_back(self.scratch)
 
-    @property
-    def plan_arrays(self) -> PlanArrays:
-        """The words as kernels read them."""
-        return self.words.numbered(self.numbers)
-
     def postings(self) -> int:
         """The number of postings of all words."""
-        offsets, numbers = self.segment.arrays["term_offsets"], self.numbers[self.numbers >= 0]
+        offsets, numbers = self.segment.arrays["term_offsets"], self.plan_arrays.numbers
+        numbers = numbers[numbers >= 0]
         return int((offsets[numbers + 1] - offsets[numbers]).sum())
 
     def best(
