@@ -181,5 +181,5 @@ def _not_proved(context: VerificationContext) -> list[str]:
         proved = set()
     needed = item_members.PROVED | expected.keys() | item_members.unprovable(context.answer)
     if "domain" in proved and item.get("domain") is not None:
-        needed |= {f"domain.{name}" for name in ("checkedAt", "lastFailure") if name in item["domain"]}
+        needed |= {"domain.checkedAt", *(("domain.lastFailure",) if "lastFailure" in item["domain"] else ())}
     return item_members.not_proved(item, context.answer.proof, needed, proved)

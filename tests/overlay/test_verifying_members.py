@@ -25,7 +25,7 @@ from tests.chain_records import due_locators
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
-from tests.overlay.asked_hosts import AskedHosts
+from tests.overlay.hosts_or_none import AskedHosts
 from tests.overlay.forging_server import REGTEST, Server, check, paths, remove
 from tests.pointer_facts import card, digest, serves
 
@@ -195,8 +195,9 @@ def test_every_single_member_can_be_missing_only_if_it_is_found_out_or_named(
     for path in paths(item if part == "item" else answers[name].proofs[id_]):
         server = deepcopy(answers[name])
         remove((server.items if part == "item" else server.proofs)[id_], path)
-        report = check(server, id_)
-        assert report.missing or named(report, part, str(path[0])), path
+        for hosts_or_none in (None, hosts()):
+            report = check(server, id_, hosts=hosts_or_none)
+            assert report.missing or named(report, part, str(path[0])), path
 
 
 def test_the_changes_of_a_card_are_members_of_its_answers(answers: Answers) -> None:
