@@ -25,7 +25,7 @@ from tests.chain_records import due_locators
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
-from tests.overlay.hosts_or_none import AskedHosts
+from tests.overlay.asked_hosts import AskedHosts
 from tests.overlay.forging_server import REGTEST, Server, check, paths, remove
 from tests.pointer_facts import card, digest, serves
 
