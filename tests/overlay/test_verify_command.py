@@ -21,7 +21,7 @@ def test_the_local_data_is_verified_in_words(run: Run, data: Path) -> None:
     lines = result.out.splitlines()
     assert lines[0] == f"{TOWER} on bsv:regtest"
     assert lines[-1] == "verified"
-    assert lines[-2].startswith("members not proved: chain, changedHeight, domain, ")
+    assert lines[-2].startswith("members not proved: chain, changedHeight, deprecated, domain, ")
     messages = [line.split(": ") for line in lines[1:-2] if not line.startswith("    ")]
     assert [name for name, _ in messages] == STEPS
     assert [outcome for _, outcome in messages] == ["proved"] * 8 + ["not checked"] * 2
