@@ -1,5 +1,5 @@
 """The quick lane: `pytest -m quick` runs a third of the tests, those of files that need no server and no long time, in
-a minute and a half on two processors once the kernels are compiled.
+one and a half to two minutes on two processors once the kernels are compiled.
 
 The marker is set here and not in the files: one list shows what is left out. `pytest --durations=25` shows what should
 be in it.
