@@ -25,7 +25,12 @@ from overlay.search.ranker import (
     SECTIONS,
     SIGNED_FLAG,
     VERIFIED_FLAG,
+    Bytes,
+    Floats,
     Forwards,
+    Ints,
+    Longs,
+    Numbers,
     PlanArrays,
     bloom_of,
     push,
@@ -33,12 +38,7 @@ from overlay.search.ranker import (
 )
 from parsers.jit import compiled, kernel, read_only
 
-Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
-Longs = npt.NDArray[np.uint64]
-Numbers = npt.NDArray[np.uint32]
-Bytes = npt.NDArray[np.uint8]
 
 WINDOW = 4_096
 """Documents that are scored together."""

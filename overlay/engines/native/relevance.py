@@ -44,7 +44,8 @@ _NOT_NEAR = Nearest(np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 def by_relevance(queries: SegmentQueries, newest: float, query: Query, start: int, stop: int) -> Matches:
-    """The results from position `start` to `stop`, and their number. Beyond the first ones all are listed."""
+    """The results from position `start` to `stop`, and their number. Beyond the first ones, those near in meaning
+    and the others follow by their scores."""
     if not queries:
         return NO_MATCHES
     plan = queries[0].plan

@@ -60,32 +60,11 @@ class SegmentQuery(NamedTuple):
         to_count: int,
         start: int,
         stop: int,
+        marks: Bytes = _NO_MARKS,
     ) -> Best:
         """The documents from number `start` to `stop` that can be among the `most` of the highest scores, of which as
         many are known to reach `least`, without those of sources `left_out`. `newest` is the time of the newest block,
-        in seconds since 1970; `to_count`: the number of results that are counted exactly."""
-        return self._selected(_NO_MARKS, newest, left_out, most, least, to_count, start, stop)
-
-    def results(self) -> SegmentResults:
-        """All results."""
-        segment, marks = self.segment, self.admitted
-        if self.plan.groups:
-            marks = self.scratch.marks
-            self._selected(marks, 0.0, _NO_SOURCES, 0, 0.0, segment.documents, 0, segment.documents)
-        documents = np.flatnonzero(marks.view(np.bool_))
-        return SegmentResults(segment, self.scratch, self.admitted, documents, marks, marks is segment.plain)
-
-    def _selected(
-        self,
-        marks: Bytes,
-        newest: float,
-        left_out: npt.NDArray[np.uint64],
-        most: int,
-        least: float,
-        to_count: int,
-        start: int,
-        stop: int,
-    ) -> Best:
+        in seconds since 1970; `to_count`: the number of results that are counted exactly; `marks`: see `select`."""
         segment = self.segment
         documents, upper, least, total, matched = best_kernels.select(
             self.admitted, marks, start, stop, segment.postings, self.plan_arrays, self.words.is_stop,
@@ -93,6 +72,15 @@ class SegmentQuery(NamedTuple):
             least, to_count,
         )  # fmt: skip
         return Best(Bounded(documents, upper, least), total, matched)
+
+    def results(self) -> SegmentResults:
+        """All results."""
+        segment, marks = self.segment, self.admitted
+        if self.plan.groups:
+            marks = self.scratch.marks
+            self.best(0.0, _NO_SOURCES, 0, 0.0, segment.documents, 0, segment.documents, marks)
+        documents = np.flatnonzero(marks.view(np.bool_))
+        return SegmentResults(segment, self.scratch, self.admitted, documents, marks, marks is segment.plain)
 
 
 class Best(NamedTuple):

@@ -5,18 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from overlay.search.ranker import (
-    FIELD_COUNT,
-    SECTIONS,
-)
+from overlay.search.ranker import FIELD_COUNT, SECTIONS, Bytes, Ints, Longs, Numbers
 from parsers.jit import compiled, kernel
-
-Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
-Longs = npt.NDArray[np.uint64]
-Numbers = npt.NDArray[np.uint32]
-Bytes = npt.NDArray[np.uint8]
 
 _AHEAD = 64
 

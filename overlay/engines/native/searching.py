@@ -21,7 +21,7 @@ from overlay.search.sorting import order
 
 def search(segments: Sequence[Segment], newest: float, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
     """Run a query; the results from position `start` to `stop` are read. `newest` is the time of the newest block, in
-    seconds since 1970. Only facets, orders other than relevance and deep pages list all results."""
+    seconds since 1970. Only facets and orders other than relevance list all results."""
     if plan.finds_nothing:
         return NO_MATCHES
     words = PlanWords(plan)
