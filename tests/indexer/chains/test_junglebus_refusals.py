@@ -74,7 +74,7 @@ async def test_an_output_whose_spender_the_server_fails_to_name_stops_nothing(fo
 
 
 async def test_a_proof_that_never_comes_stops_nothing(followed: Followed) -> None:
-    followed.source.client.whole_seconds = 0.1
+    followed.source.client.whole_seconds = 2.0
     kit = followed.kit
     await followed.look()
     kit.mine(kit.inscribe(agent("Silent")))

@@ -65,7 +65,7 @@ class FakePeer:
         txid = (await request.json())["txid"]
         self.requests[txid] += 1
         if txid in self.slow:
-            await asyncio.sleep(1)
+            await asyncio.sleep(6)
         if txid not in self.nodes:
             return web.json_response({"status": "error"}, status=400)
         return web.Response(text=json.dumps(self.nodes[txid]))
@@ -287,7 +287,7 @@ async def test_a_node_that_is_too_large_or_slow_does_not_hold_up_the_others(
 ) -> None:
     monkeypatch.setattr(peers, "NODE_BYTES", 1 << 12)
     monkeypatch.setattr(peers, "LARGE_NODE_BYTES", 1 << 16)
-    pulling.client.whole_seconds = 0.2
+    pulling.client.whole_seconds = 2.0
     mint, peer = pulling.mint, pulling.peer
     peer.nodes[peer.add(mint.inscribed("Vast"))]["rawTx"] = "00" * (1 << 16)
     peer.slow.add(peer.add(mint.inscribed("Slow", 1), 2))
