@@ -313,23 +313,6 @@ def _rows(offsets: Ints, numbers: Ints) -> tuple[Ints, Ints]:
     return cursors, ends
 
 
-@compiled
-def _admit(held: Bytes, mask: Bytes, content: np.uint8, all_words: bool) -> tuple[int, int]:
-    """Make `held` zero in the documents of a window that are not admitted, or with `all_words` do not contain all
-    `content` groups; the number of the others, and of those that contain all."""
-    total = matched = 0
-    for index in range(len(mask)):
-        held[index] *= mask[index]
-    if all_words:
-        for index in range(len(mask)):
-            held[index] *= held[index] == content
-    for index in range(len(mask)):
-        total += held[index] != 0
-    for index in range(len(mask)):
-        matched += held[index] == content
-    return total, matched
-
-
 _FIRST_SIZE = 1_024
 
 

@@ -206,7 +206,6 @@ ROUTES = (
 )
 
 _HEIGHT = COUNT | {"exclusiveMaximum": UNCONFIRMED}
-_TXIDS = array_of(TXID) | {"minItems": 1, "maxItems": MAX_TXIDS}
 _ANCHOR = {
     "topic": TEXT,
     "blockHeight": COUNT,
