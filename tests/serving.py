@@ -67,10 +67,3 @@ async def serving(app_context: AppContext) -> AsyncIterator[ClientSession]:
             await task
         async with ClientSession(runner.url) as session:
             yield session
-
-
-async def get(session: ClientSession, path: str) -> Any:
-    """The JSON that a path answers, with success."""
-    async with session.get(path) as answer:
-        assert answer.status == 200, await answer.text()
-        return await answer.json(content_type=None)

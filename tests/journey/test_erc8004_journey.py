@@ -13,9 +13,10 @@ from parsers.pointers.erc8004 import entry_id
 from tests import registry_kit as kit
 from tests.evm_server import CONTRACT, EvmServer, says
 from tests.hostile import Hostile, answer, raw
+from tests.overlay.calls import get
 from tests.pointer_facts import card
 from tests.registry_kit import data_uri, file
-from tests.serving import built, get, serving
+from tests.serving import built, serving
 from tests.waiting import until_told
 
 ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20

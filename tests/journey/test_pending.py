@@ -10,7 +10,8 @@ from aiohttp import ClientSession
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.overlay.answer_models import fits
-from tests.serving import get, new_app, serving
+from tests.overlay.calls import get
+from tests.serving import new_app, serving
 from tests.waiting import until_told
 
 

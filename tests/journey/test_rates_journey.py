@@ -12,8 +12,9 @@ from overlay import cli
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.journey.test_pending import meets
+from tests.overlay.calls import get
 from tests.rate_server import RateServer
-from tests.serving import get, new_app, serving
+from tests.serving import new_app, serving
 from tests.waiting import until_told
 
 QUESTION = "priceCurrency=usd&sort=price&limit=100"

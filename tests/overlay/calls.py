@@ -1,11 +1,14 @@
-"""Calls that the tests of the HTTP side make, and what every problem must have."""
+"""Requests of tests over HTTP, by a session of a server in this process or by `local_http` to another process, and what
+every problem must have."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from typing import Any
 
+import httpx
 from aiohttp import ClientResponse, ClientSession
 from yarl import URL
 
@@ -13,6 +16,12 @@ from overlay.api.services import AppServices
 from tests.overlay.fakes import FakeEngine
 
 TOWER = "854803e9a3dfe70ec53f93824a07ed2696ffb1ad9c04054a7f0c2766abdf2897_0"
+
+local_http = httpx.Client(
+    verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
+)
+"""A client of servers on this machine: `httpx.get` and its like would load the system's certificates for each request,
+28 ms of processor time. Connections are not kept, so that a server can end between two requests."""
 
 
 def engine_of(services: AppServices) -> FakeEngine:
@@ -40,9 +49,31 @@ async def problem(response: ClientResponse, status: int) -> dict[str, Any]:
 
 
 async def get(client: ClientSession, path: str, status: int = 200) -> Any:
+    """The JSON at a path, with this status."""
     async with client.get(raw(path)) as response:
         assert response.status == status, await response.text()
         return json.loads(await response.read())
+
+
+async def post(client: ClientSession, path: str, value: Any, status: int = 200, **headers: str) -> Any:
+    """The JSON that answers a JSON value, with this status."""
+    async with client.post(path, json=value, headers=headers) as response:
+        assert response.status == status, await response.text()
+        return json.loads(await response.read())
+
+
+def read_json(url: str, status: int = 200, **parameters: Any) -> Any:
+    """The JSON at the URL of another process, with this status."""
+    response = local_http.get(url, params=parameters or None)
+    assert response.status_code == status, response.text
+    return response.json()
+
+
+def post_json(url: str, value: Any, status: int = 200, **headers: str) -> Any:
+    """The JSON of another process that answers a JSON value, with this status."""
+    response = local_http.post(url, json=value, headers=headers)
+    assert response.status_code == status, response.text
+    return response.json()
 
 
 async def talk(client: ClientSession, request: bytes) -> bytes:

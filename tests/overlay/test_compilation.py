@@ -31,8 +31,9 @@ from overlay.engines import CompilingError, IndexPosition
 from overlay.projection.search_index import SearchIndex
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
+from tests.overlay.calls import get
 from tests.running import environment
-from tests.serving import get, new_app, running, serving
+from tests.serving import new_app, running, serving
 from tests.waiting import until
 
 LOOPS = CompiledLoops("slow", (), ("tests.overlay.slow_loops",))

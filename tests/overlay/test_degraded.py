@@ -31,7 +31,8 @@ from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.overlay.answer_models import fits
-from tests.serving import get, new_app, running, serving, settings
+from tests.overlay.calls import get
+from tests.serving import new_app, running, serving, settings
 from tests.waiting import until
 
 

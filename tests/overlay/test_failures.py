@@ -23,7 +23,8 @@ from tests.clocks import Clock
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.overlay.answer_models import fits
-from tests.serving import get, new_app, running, serving
+from tests.overlay.calls import get
+from tests.serving import new_app, running, serving
 from tests.waiting import until
 
 

@@ -29,10 +29,11 @@ from overlay.search.query import Query
 from tests.chainkit import ChainKit, agent
 from tests.contracts.listed import listing
 from tests.fakes import MemoryChain
+from tests.overlay.calls import get
 from tests.overlay.engines.native.faults import failing
 from tests.overlay.engines.native.killing import changed, documents, state
 from tests.running import a2b, environment
-from tests.serving import get, new_app, running, serving, settings
+from tests.serving import new_app, running, serving, settings
 from tests.waiting import until
 
 

@@ -15,7 +15,8 @@ from parsers.cards.price_changes import changed_prices, price_text
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.overlay.answer_models import fits
-from tests.serving import get, new_app, serving
+from tests.overlay.calls import get
+from tests.serving import new_app, serving
 from tests.waiting import until_told
 
 ALICE, EVE = "1BoatSLRHtKNngkdXEeobR76b53LETtpyT", "1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2"

@@ -14,7 +14,8 @@ from aiohttp import ClientSession
 
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
-from tests.serving import get, new_app, serving
+from tests.overlay.calls import get, post
+from tests.serving import new_app, serving
 
 QUESTION = "will someone outdoors tomorrow afternoon get wet without umbrella"
 NEAR = "Nothing contains these words. These are near to them in meaning"
@@ -37,12 +38,6 @@ def listed() -> MemoryChain:
     chain = MemoryChain()
     chain.arrive(*kit.blocks)
     return chain
-
-
-async def post(session: ClientSession, path: str, body: Any) -> Any:
-    async with session.post(path, json=body) as answer:
-        assert answer.status == 200, await answer.text()
-        return await answer.json()
 
 
 async def test_items_are_marked_and_not_counted(session: ClientSession) -> None:

@@ -13,7 +13,8 @@ from aiohttp import ClientSession
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import p2pkh
 from tests.fakes import MemoryChain
-from tests.serving import get, new_app, serving
+from tests.overlay.calls import get
+from tests.serving import new_app, serving
 
 HTML = {"Accept": "text/html"}
 

@@ -19,7 +19,8 @@ from overlay.projection.projector import IndexProjector
 from overlay.text.compact_json import encode
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
-from tests.serving import get, new_app, serving, settings
+from tests.overlay.calls import get
+from tests.serving import new_app, serving, settings
 from tests.waiting import until_told
 
 NAMES = [f"Agent {number}" for number in range(6)]

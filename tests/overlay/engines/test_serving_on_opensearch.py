@@ -19,7 +19,8 @@ from overlay.engines.opensearch.mapping import LAYOUT
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.opensearch_server import Node
-from tests.serving import get, new_app, serving, settings
+from tests.overlay.calls import get
+from tests.serving import new_app, serving, settings
 from tests.waiting import PATIENCE, until_told
 
 QUERIES = ("q=tower", "q=harbur", "q=", "q=tower&explain=true", "sort=name&limit=1")

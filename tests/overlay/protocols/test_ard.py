@@ -15,7 +15,7 @@ from overlay.api.problems import BadRequestError
 from overlay.systems.ard.ard_requests import expression, order
 from overlay.systems.ard.catalog_entries import identifier, listing_id
 from parsers.cards import server_id
-from tests.local_http import local_http
+from tests.overlay.calls import local_http, post_json, read_json
 from tests.overlay.protocols.vectors import api_page, recorded, send
 
 MCP, A2A = "application/mcp-server-card+json", "application/a2a-agent-card+json"
@@ -23,9 +23,7 @@ MCP, A2A = "application/mcp-server-card+json", "application/a2a-agent-card+json"
 
 def search(url: str, text: str, **more: Any) -> dict[str, Any]:
     query = {"text": text} | ({"filter": more.pop("filter")} if "filter" in more else {})
-    response = local_http.post(f"{url}/search", json={"query": query, **more})
-    assert response.status_code == 200, response.text
-    answer: dict[str, Any] = response.json()
+    answer: dict[str, Any] = post_json(f"{url}/search", {"query": query, **more})
     return answer
 
 
@@ -63,7 +61,7 @@ def test_entries_and_manifest_fit_the_schema(overlay_url: str, shared: Path) -> 
     assert len(entries) > 30
     for entry in [*entries, *search(overlay_url, "weather", pageSize=100)["results"]]:
         catalog_schema(shared, "catalogEntry").validate(entry)
-    catalog_schema(shared).validate(local_http.get(f"{overlay_url}/.well-known/ai-catalog.json").json())
+    catalog_schema(shared).validate(read_json(f"{overlay_url}/.well-known/ai-catalog.json"))
 
 
 def test_totals_ids_and_order_are_those_of_the_api(overlay_url: str) -> None:
@@ -84,10 +82,10 @@ def test_an_entry_leads_to_the_exact_card_and_to_itself(overlay_url: str) -> Non
         assert card.status_code == 200
         [source] = result["trustManifest"]["provenance"]
         assert card.headers["ETag"].strip('"') == source["sourceDigest"].removeprefix("sha256:")
-        entry = local_http.get(f"{overlay_url}/agents/{result['identifier']}").json()
+        entry = read_json(f"{overlay_url}/agents/{result['identifier']}")
         assert entry["metadata"]["id"] == result["metadata"]["id"]
         proof = result["trustManifest"]["attestations"][0]["uri"]
-        assert local_http.get(proof).json()["txid"] == result["metadata"]["txid"]
+        assert read_json(proof)["txid"] == result["metadata"]["txid"]
 
 
 def test_filters_select_by_every_constraint(overlay_url: str) -> None:
@@ -215,7 +213,7 @@ def test_a_config_of_several_servers_names_its_entries(overlay_url: str) -> None
     assert response.status_code == 404
     named = [word for word in response.json()["message"].replace(",", "").split() if word.startswith("urn:air:")]
     assert len(named) == 2
-    assert {local_http.get(f"{overlay_url}/agents/{urn}").json()["displayName"] for urn in named} == {
+    assert {read_json(f"{overlay_url}/agents/{urn}")["displayName"] for urn in named} == {
         "Calendar",
         "Contacts",
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.local_http import local_http
+from tests.overlay.calls import local_http, read_json
 
 SHAPES = {
     "/v1/": {"type", "status", "title", "detail", "errors", "requestId", "error"},
@@ -49,7 +49,7 @@ HEADERS = {
 
 def posts(url: str) -> dict[str, Any]:
     """The operations that declare a body, by path."""
-    paths = local_http.get(f"{url}/openapi.json").json()["paths"]
+    paths = read_json(f"{url}/openapi.json")["paths"]
     return {path: item["post"] for path, item in paths.items() if "requestBody" in item.get("post", {})}
 
 
@@ -71,7 +71,7 @@ def test_what_is_no_body_is_refused_in_the_shape_of_the_protocol(overlay_url: st
 
 
 def test_preflights_name_the_methods_of_every_path_and_the_headers_that_it_reads(overlay_url: str) -> None:
-    paths = local_http.get(f"{overlay_url}/openapi.json").json()["paths"]
+    paths = read_json(f"{overlay_url}/openapi.json")["paths"]
     for path, item in paths.items():
         url = overlay_url + path.replace("{", "").replace("}", "")
         response = local_http.options(

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from tests.local_http import local_http
+from tests.overlay.calls import local_http
 from tests.overlay.protocols.vectors import Recorded, api_page, recorded, send
 
 TXID = "ab" * 32

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.local_http import local_http
+from tests.overlay.calls import local_http
 from tests.overlay.protocols.test_same_answers import a2a_page
 
 Question = Mapping[str, Any]

@@ -16,8 +16,7 @@ from aiohttp import ClientSession
 from overlay.api.services import AppServices
 from overlay.systems.feeds.feed_api import ModifiedClock
 from tests.clocks import Clock
-from tests.local_http import local_http
-from tests.overlay.calls import engine_of, problem
+from tests.overlay.calls import engine_of, local_http, problem, read_json
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import API_SYSTEMS, changed
 from tests.overlay.protocols.vectors import api_page
@@ -71,7 +70,7 @@ def test_a_feed_has_the_listings_that_hold_all_words_the_newest_first(
         assert entry.link == f"{overlay_url}/listings/{item['id'].replace('#', '%23')}"
         assert local_http.get(entry.link).status_code == 200
         [related] = [link for link in entry.links if link.rel == "related"]
-        assert local_http.get(related.href).json()["id"] == item["id"]
+        assert read_json(related.href)["id"] == item["id"]
     assert len({entry.id for entry in atom.entries}) == len(expected)
 
 
@@ -87,7 +86,7 @@ def test_pages_of_a_feed_lead_through_all_of_it(overlay_url: str) -> None:
     feed, ids = json_feed(overlay_url, limit=7), list[str]()
     ids += [item["_a2b"]["id"] for item in feed["items"]]
     while "next_url" in feed:
-        feed = local_http.get(feed["next_url"]).json()
+        feed = read_json(feed["next_url"])
         ids += [item["_a2b"]["id"] for item in feed["items"]]
     assert ids == expected
     [following] = [link for link in atom_feed(overlay_url, limit=7).feed.links if link.rel == "next"]

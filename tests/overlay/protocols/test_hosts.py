@@ -12,7 +12,7 @@ import pytest
 from overlay.api.routes import STREAM, Route
 from overlay.app.http_app import ROUTES, load_systems
 from overlay.installation import NAMES
-from tests.local_http import local_http
+from tests.overlay.calls import local_http
 from tests.overlay.protocols.vectors import api_page
 
 ONE, OTHER = "one.example", "other.example:8443"

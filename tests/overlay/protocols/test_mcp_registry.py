@@ -19,7 +19,7 @@ from parsers import cards
 from tests.chainkit import ChainKit, tool
 from tests.fakes import MemoryChain
 from tests.indexing import empty, fresh
-from tests.local_http import local_http
+from tests.overlay.calls import local_http, read_json
 from tests.overlay.protocols.official_oracle import issues
 from tests.overlay.protocols.test_server_json import schema
 from tests.overlay.protocols.vectors import api_page, recorded, send
@@ -31,17 +31,11 @@ OFFICIAL, INSCRIPTION = "io.modelcontextprotocol.registry/official", "network.a2
 GIT, BURNED = "network.a2b.17b01dbf423e/Git-History", "network.a2b.c4678a9e4830/PDF-Extractor"
 
 
-def get(url: str, path: str, status: int = 200, **parameters: Any) -> Any:
-    response = local_http.get(url + path, params=parameters or None)
-    assert response.status_code == status, response.text
-    return response.json()
-
-
 def pages(url: str, **parameters: Any) -> Iterator[list[dict[str, Any]]]:
     """The pages of a list."""
     cursor = ""
     while True:
-        page = get(url, "/v0.1/servers", **parameters, **({"cursor": cursor} if cursor else {}))
+        page = read_json(f"{url}/v0.1/servers", **parameters, **({"cursor": cursor} if cursor else {}))
         assert page["metadata"]["count"] == len(page["servers"]) <= parameters.get("limit", 30)
         yield page["servers"]
         cursor = page["metadata"].get("nextCursor")
@@ -85,7 +79,7 @@ def test_latest_versions_are_the_tools_of_the_api(overlay_url: str) -> None:
         assert inscription["cardSha256"] == item["cardSha256"]
         assert inscription["owner"] == item["owner"]
         assert row["_meta"][OFFICIAL]["publishedAt"] == item["timestamp"]
-        assert get(inscription["url"], "")["id"] == inscription["id"]
+        assert read_json(inscription["url"])["id"] == inscription["id"]
 
 
 def test_every_server_fits_the_schema_and_is_found_by_its_name(overlay_url: str, shared: Path) -> None:
@@ -95,30 +89,30 @@ def test_every_server_fits_the_schema_and_is_found_by_its_name(overlay_url: str,
         assert issues(server) == []
         for name in (quote(server["name"], safe=""), server["name"]):
             path = f"/v0/servers/{name}/versions/{server['version']}"
-            assert get(overlay_url, path, include_deleted="true") == row
+            assert read_json(overlay_url + path, include_deleted="true") == row
 
 
 def test_revisions_are_versions(overlay_url: str) -> None:
-    rows = get(overlay_url, f"/v0.1/servers/{quote(GIT, safe='')}/versions")["servers"]
+    rows = read_json(f"{overlay_url}/v0.1/servers/{quote(GIT, safe='')}/versions")["servers"]
     assert [row["server"]["version"] for row in rows] == ["0.0.2", "0.0.1"]
     new, old = (row["_meta"][OFFICIAL] for row in rows)
     assert (new["isLatest"], old["isLatest"]) == (True, False)
     assert old["updatedAt"] == new["publishedAt"] > old["publishedAt"]
     assert "Release 2." in rows[0]["server"]["description"]
     assert "Release" not in rows[1]["server"]["description"]
-    revisions = get(overlay_url, f"/v1/listings/{rows[0]['_meta'][INSCRIPTION]['id']}/history")["revisions"]
+    revisions = read_json(f"{overlay_url}/v1/listings/{rows[0]['_meta'][INSCRIPTION]['id']}/history")["revisions"]
     assert [row["_meta"][INSCRIPTION]["txid"] for row in rows] == [revision["txid"] for revision in revisions]
-    latest = get(overlay_url, f"/v0.1/servers/{quote(GIT, safe='')}/versions/latest")
-    assert latest == rows[0] == get(overlay_url, f"/v0.1/servers/{quote(GIT, safe='')}")
+    latest = read_json(f"{overlay_url}/v0.1/servers/{quote(GIT, safe='')}/versions/latest")
+    assert latest == rows[0] == read_json(f"{overlay_url}/v0.1/servers/{quote(GIT, safe='')}")
     assert (GIT, "0.0.1") in keys(overlay_url, version="0.0.1")
 
 
 def test_burned_servers_are_tombstones(overlay_url: str) -> None:
     assert BURNED not in dict(keys(overlay_url))
     for path in (f"/v0/servers/{quote(BURNED, safe='')}/versions", f"/v0/servers/{BURNED}/versions/latest"):
-        assert "burned" in get(overlay_url, path, 404)["detail"]
-        assert get(overlay_url, path, include_deleted="true")
-    row = get(overlay_url, f"/v0/servers/{BURNED}/versions/latest", include_deleted="true")["_meta"][OFFICIAL]
+        assert "burned" in read_json(overlay_url + path, 404)["detail"]
+        assert read_json(overlay_url + path, include_deleted="true")
+    row = read_json(f"{overlay_url}/v0/servers/{BURNED}/versions/latest", include_deleted="true")["_meta"][OFFICIAL]
     assert row["status"] == "deleted"
     assert row["statusChangedAt"] == row["updatedAt"] > row["publishedAt"]
 
@@ -144,7 +138,8 @@ def test_searching_a_name_finds_it(overlay_url: str) -> None:
     assert keys(overlay_url, search=GIT.partition("/")[0], version="latest") == [(GIT, "0.0.2")]
     assert keys(overlay_url, search="network.a2b.000000000000") == []
     full = api_page(overlay_url, q="Git History")["items"][0]["id"].partition("_")[0]
-    assert get(overlay_url, f"/v0/servers/network.a2b.{full}/Git-History/versions/latest")["server"]["name"] == GIT
+    renamed = read_json(f"{overlay_url}/v0/servers/network.a2b.{full}/Git-History/versions/latest")
+    assert renamed["server"]["name"] == GIT
 
 
 def test_reads_are_conditional(overlay_url: str) -> None:
@@ -181,9 +176,9 @@ def test_bad_parameters_are_named_in_the_registrys_own_error(overlay_url: str, q
 )  # fmt: skip
 def test_unknown_names_are_not_found(overlay_url: str, name: str) -> None:
     for rest in ("", "/versions", "/versions/latest"):
-        problem = get(overlay_url, f"/v0.1/servers/{name}{rest}", 404)
+        problem = read_json(f"{overlay_url}/v0.1/servers/{name}{rest}", 404)
         assert problem["title"] == "Not Found"
-    assert get(overlay_url, f"/v0.1/servers/{GIT}/versions/9.9.9", 404)["detail"]
+    assert read_json(f"{overlay_url}/v0.1/servers/{GIT}/versions/9.9.9", 404)["detail"]
 
 
 @pytest.mark.parametrize(
@@ -213,9 +208,9 @@ def test_its_document_names_its_routes(overlay_url: str) -> None:
 
 def test_health(overlay_url: str) -> None:
     for root in ("/v0", "/registry/v0.1"):
-        assert get(overlay_url, f"{root}/health") == {"status": "ok"}
-        assert get(overlay_url, f"{root}/ping") == {"pong": True}
-        assert get(overlay_url, f"{root}/version")["version"]
+        assert read_json(f"{overlay_url}{root}/health") == {"status": "ok"}
+        assert read_json(f"{overlay_url}{root}/ping") == {"pong": True}
+        assert read_json(f"{overlay_url}{root}/version")["version"]
 
 
 async def test_a_page_of_servers_is_read_in_as_many_statements_as_two(empty: Path) -> None:

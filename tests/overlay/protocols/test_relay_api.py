@@ -19,7 +19,7 @@ from overlay.systems.relay.store import RelayStore
 from overlay.systems.relay.store_coins import OperatorCoin, Withdrawal, add_coins
 from overlay.systems.relay.store_ledger import CHAIN, agent_account, booking, post
 from parsers.bitcoin.tx import Outpoint
-from tests.local_http import local_http
+from tests.overlay.calls import local_http, read_json
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent
 from tests.running import Running
 from tests.waiting import PATIENCE
@@ -152,7 +152,7 @@ def test_what_is_no_succession_is_refused_by_its_pointer(client: Client, success
 
 def test_a_single_record_is_taken_for_a_list_of_it(client: Client) -> None:
     assert client.register(ALICE, succession={"old_public_key": "00"}).status_code == 200
-    api = local_http.get(f"{client.url}/openapi.json").json()
+    api = read_json(f"{client.url}/openapi.json")
     documented = api["components"]["schemas"]["RelayNewAgent"]["properties"]["succession"]
     assert (documented["type"], documented["maxItems"]) == (["object", "array"], 64)
 
@@ -206,21 +206,21 @@ def test_a_key_with_another_body_is_a_conflict(client: Client) -> None:
 def test_heartbeats_and_metadata(client: Client) -> None:
     beat = client.send(ALICE, "agent:heartbeat", "POST", "/api/v1/agents/heartbeat")
     assert beat.json() == {"ok": True}
-    metadata = local_http.get(f"{client.url}/.well-known/motebit.json").json()
+    metadata = read_json(f"{client.url}/.well-known/motebit.json")
     assert metadata["fee_rate"] == 0.05
     assert metadata["capabilities"] == ["discovery", "task_routing", "settlement"]
 
 
 def test_an_agent_is_read_and_its_receipts_are_judged_by_anyone(client: Client) -> None:
     path = f"{client.url}/api/v1/agents/{BOB.id}"
-    row = local_http.get(path).json()
+    row = read_json(path)
     assert (row["motebit_id"], row["public_key"], row["metadata"]["name"]) == (BOB.id, BOB.key.hex(), "A")
     assert (row["endpoint_url"], row["capabilities"]) == ("https://a.example/mcp", ["web_search"])
     assert row["pricing"] == PRICING
     assert row["last_seen_at"] <= time.time() * 1_000 < row["expires_at"]
     local = Agent(33)
     assert client.register(local, endpoint_url="http://127.0.0.1:6379/", capabilities=[], pricing=[]).status_code == 200
-    shown = local_http.get(f"{client.url}/api/v1/agents/{local.id}").json()
+    shown = read_json(f"{client.url}/api/v1/agents/{local.id}")
     assert (shown["endpoint_url"], shown["pricing"]) == ("", None)
     unknown = local_http.get(f"{client.url}/api/v1/agents/nobody")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not-registered")
@@ -245,7 +245,7 @@ def test_an_agent_that_deregistered_gets_no_tasks_until_it_registers_again(clien
     assert client.send(agent, "register-device", "DELETE", "/api/v1/agents/deregister").json() == {"ok": True}
     refused = client.submit(ALICE, agent)
     assert (refused.status_code, refused.json()["code"]) == (410, "expired")
-    listed = local_http.get(f"{client.url}/api/v1/agents/discover?motebit_id={agent.id}").json()["agents"]
+    listed = read_json(f"{client.url}/api/v1/agents/discover?motebit_id={agent.id}")["agents"]
     assert listed == []
     assert client.register(agent, pricing=[]).status_code == 200
     assert client.submit(ALICE, agent).status_code == 201
@@ -277,7 +277,7 @@ def test_no_relay_is_there_unless_it_is_switched_on(tmp_path: Any) -> None:
         client = Client(running.url)
         assert client.register(ALICE).status_code == 404
         assert client.submit(ALICE, BOB).status_code == 404
-        metadata = local_http.get(f"{running.url}/.well-known/motebit.json").json()
+        metadata = read_json(f"{running.url}/.well-known/motebit.json")
         assert (metadata["fee_rate"], metadata["capabilities"]) == (0, ["discovery"])
 
 
@@ -315,7 +315,7 @@ def test_a_token_of_the_command_line_is_taken_at_its_host_only(
 
 def test_registered_agents_are_discovered_as_such(client: Client) -> None:
     def rows(query: str) -> list[dict[str, Any]]:
-        listed: list[dict[str, Any]] = local_http.get(f"{client.url}/api/v1/agents/discover?{query}").json()["agents"]
+        listed: list[dict[str, Any]] = read_json(f"{client.url}/api/v1/agents/discover?{query}")["agents"]
         return listed
 
     assert {row["motebit_id"] for row in rows("capability=web_search")} == {ALICE.id, BOB.id, CAROL.id}
@@ -325,10 +325,10 @@ def test_registered_agents_are_discovered_as_such(client: Client) -> None:
     assert (row["pricing"], row["last_seen_at"] <= time.time() * 1_000) == (PRICING, True)
     assert rows("capability=fly") == rows("motebit_id=nobody") == rows("motebit_id=%00") == []
     assert len(rows("limit=2")) == 2
-    answer = local_http.get(f"{client.url}/api/v1/discover/{BOB.id}").json()
+    answer = read_json(f"{client.url}/api/v1/discover/{BOB.id}")
     assert (answer["found"], answer["ttl"], answer["listing"], answer["identity"]) == (True, 300, None, "registered")
     assert {name: answer[name] for name in ("public_key", "endpoint_url", "capabilities")}.items() <= row.items()
-    assert local_http.get(f"{client.url}/api/v1/discover/nobody").json()["found"] is False
+    assert read_json(f"{client.url}/api/v1/discover/nobody")["found"] is False
 
 
 def market(client: Client, agent: Agent | None, query: str = "capability=web_search") -> dict[str, Any]:

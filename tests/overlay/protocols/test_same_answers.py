@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from overlay.client import OverlayClient
-from tests.local_http import local_http
+from tests.overlay.calls import post_json, read_json
 from tests.overlay.protocols.vectors import api_page
 
 LIMIT = 50
@@ -21,23 +21,11 @@ Answer = tuple[list[str], int | None]
 """Ids in order, and the total, None where the protocol has none."""
 
 
-def post(url: str, path: str, value: Any, **headers: str) -> Any:
-    response = local_http.post(url + path, json=value, headers=headers)
-    assert response.status_code == 200, response.text
-    return response.json()
-
-
-def read(url: str, path: str, **parameters: Any) -> Any:
-    response = local_http.get(url + path, params=parameters)
-    assert response.status_code == 200, response.text
-    return response.json()
-
-
 def a2a_page(url: str, **parameters: Any) -> dict[str, Any]:
     part = {"kind": "data", "data": {"limit": LIMIT} | parameters}
     message = {"kind": "message", "messageId": "m", "role": "user", "parts": [part]}
     call = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message}}
-    [data] = [part["data"] for part in post(url, "/a2a", call)["result"]["parts"] if part["kind"] == "data"]
+    [data] = [part["data"] for part in post_json(f"{url}/a2a", call)["result"]["parts"] if part["kind"] == "data"]
     return dict(data)
 
 
@@ -48,21 +36,21 @@ def a2a(url: str, words: str) -> Answer:
 
 def ard(url: str, words: str) -> Answer:
     """ARD's search has no total."""
-    entries = post(url, "/search", {"query": {"text": words}, "pageSize": LIMIT})["results"]
+    entries = post_json(f"{url}/search", {"query": {"text": words}, "pageSize": LIMIT})["results"]
     return [entry["metadata"]["id"] for entry in entries], None
 
 
 def bsv(url: str, words: str) -> Answer:
     """An answer to a lookup has no total."""
     query = {"q": words, "limit": LIMIT}
-    outputs = post(url, "/lookup", {"service": "ls_agent_registry", "query": query})["outputs"]
+    outputs = post_json(f"{url}/lookup", {"service": "ls_agent_registry", "query": query})["outputs"]
     return [json.loads(bytes(output["context"]))["id"] for output in outputs], None
 
 
 def mcp_page(url: str, **parameters: Any) -> dict[str, Any]:
     params = {"name": "search", "arguments": {"limit": LIMIT} | parameters}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    result = post(url, "/mcp", call, Accept="application/json, text/event-stream")["result"]
+    result = post_json(f"{url}/mcp", call, Accept="application/json, text/event-stream")["result"]
     return dict(result["structuredContent"])
 
 
@@ -77,13 +65,13 @@ def mrp(url: str, words: str) -> Answer:
         "timestamp": datetime.now(UTC).isoformat(),
         "sender": {"id": "agent:test/one"}, "payload": {"intent": words},
     }  # fmt: skip
-    payload = post(url, "/mrp/discover", message)["payload"]
+    payload = post_json(f"{url}/mrp/discover", message)["payload"]
     return [offer["listing"] for offer in payload["offers"]], payload["page"]["total"]
 
 
 def feed(url: str, words: str) -> Answer:
     """A feed has no total."""
-    items = read(url, "/v1/feeds/search.json", q=words, limit=LIMIT)["items"]
+    items = read_json(f"{url}/v1/feeds/search.json", q=words, limit=LIMIT)["items"]
     return [unquote(item["url"].rpartition("/")[2]) for item in items], None
 
 
@@ -134,7 +122,7 @@ def test_a_feed_has_the_listings_with_all_words(overlay_url: str, words: str) ->
 @pytest.mark.parametrize("words", QUESTIONS)
 def test_the_mcp_registry_has_the_tools_without_duplicates(overlay_url: str, words: str) -> None:
     """Its servers are tools that are confirmed, and its limit counts versions."""
-    servers = read(overlay_url, "/v0.1/servers", search=words, version="latest", limit=LIMIT)["servers"]
+    servers = read_json(f"{overlay_url}/v0.1/servers", search=words, version="latest", limit=LIMIT)["servers"]
     ids = [server["server"]["_meta"]["network.a2b/inscription"]["id"] for server in servers]
     items = api_page(overlay_url, q=words, type="tool", status="live", limit=LIMIT)["items"]
     assert sorted(ids) == sorted(item["id"] for item in items)
@@ -143,7 +131,7 @@ def test_the_mcp_registry_has_the_tools_without_duplicates(overlay_url: str, wor
 @pytest.mark.parametrize("words", QUESTIONS)
 def test_the_bazaar_has_what_can_be_paid_in_bsv(overlay_url: str, words: str) -> None:
     """It has no listing whose amount in satoshis is unknown."""
-    resources = read(overlay_url, "/discovery/search", query=words, limit=LIMIT)["resources"]
+    resources = read_json(f"{overlay_url}/discovery/search", query=words, limit=LIMIT)["resources"]
     priced = {"acceptedCurrency": "BSV", "priceCurrency": "BSV", "minPrice": "0", "status": "live"}
     items = api_page(overlay_url, q=words, limit=LIMIT, **priced)["items"]
     assert [resource["metadata"]["id"] for resource in resources] == [item["id"] for item in items]

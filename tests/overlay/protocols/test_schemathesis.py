@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tests.conftest import missing
-from tests.local_http import local_http
+from tests.overlay.calls import local_http, read_json
 from tests.overlay.protocols.vectors import api_page
 from tests.waiting import PATIENCE
 
@@ -61,7 +61,7 @@ NOT_IMPLEMENTED = tuple(
 def configuration(url: str) -> str:
     """Real values for paths, and the checks that do not hold for some operations."""
     item = api_page(url, type="tool")["items"][0]
-    servers = local_http.get(f"{url}/v0.1/servers").json()["servers"]
+    servers = read_json(f"{url}/v0.1/servers")["servers"]
     style = re.search(r"/static/([^?\"]+)", local_http.get(url, headers={"Accept": "text/html"}).text)
     assert style
     parameters = {
@@ -99,5 +99,5 @@ def test_every_answer_is_as_documented(overlay_url: str, tmp_path: Path) -> None
 
 
 def test_exceptions_are_of_paths_that_exist(overlay_url: str) -> None:
-    paths = local_http.get(f"{overlay_url}/openapi.json").json()["paths"]
+    paths = read_json(f"{overlay_url}/openapi.json")["paths"]
     assert {*BEYOND_SCHEMAS, *NO_ERROR_STATUS, *NOT_IMPLEMENTED, STREAMS} <= set(paths)

@@ -13,7 +13,7 @@ import pytest
 
 from overlay.systems.x402.x402_api import accepts, resource
 from tests.conftest import missing
-from tests.local_http import local_http
+from tests.overlay.calls import local_http, read_json
 from tests.overlay.protocols.vectors import api_page, recorded, send
 from tests.waiting import PATIENCE
 
@@ -22,9 +22,7 @@ REFUSED = ("limit=0", "limit=many", "offset=-1", "nonsense=1", "/discovery/searc
 
 
 def get(url: str, path: str = "resources", **parameters: Any) -> dict[str, Any]:
-    response = local_http.get(f"{url}/discovery/{path}", params=parameters)
-    assert response.status_code == 200, response.text
-    answer: dict[str, Any] = response.json()
+    answer: dict[str, Any] = read_json(f"{url}/discovery/{path}", **parameters)
     return answer
 
 
@@ -54,7 +52,7 @@ def test_resources_are_the_listings_that_are_priced_in_bsv(overlay_url: str) -> 
     assert sorted(ids(answer["items"])) == sorted(priced_in_bsv(overlay_url))
     assert answer["pagination"] == {"limit": 100, "offset": 0, "total": len(answer["items"])}
     for item in answer["items"]:
-        listing = local_http.get(item["metadata"]["listing"]).json()
+        listing = read_json(item["metadata"]["listing"])
         # the addresses of the sample chain have no checksums: nobody can pay them, as the quotes say
         assert item["accepts"] == []
         for offer in listing["offers"]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from tests.local_http import local_http
+from tests.overlay.calls import local_http
 
 
 class Recorded(NamedTuple):

@@ -10,7 +10,8 @@ from aiohttp import ClientSession
 
 from parsers.bitcoin.tx import read
 from tests.minting import Mint, forged, path_in
-from tests.serving import get, new_app, serving
+from tests.overlay.calls import get
+from tests.serving import new_app, serving
 from tests.waiting import until_told
 
 TOKEN = "a token of 24 characters"

@@ -14,9 +14,10 @@ from overlay.systems.bsv_overlay.gasp import puller
 from parsers.bitcoin.tx import read
 from tests.fakes import MemoryChain
 from tests.minting import Mint, mempool_of
+from tests.overlay.calls import get
 from tests.overlay.protocols.bsv_overlay.overlay_clients import engine_server
 from tests.ports import free_port
-from tests.serving import get, new_app, serving
+from tests.serving import new_app, serving
 from tests.waiting import PATIENCE, until_told
 
 TOPICS = {"X-Topics": "tm_agent_registry"}

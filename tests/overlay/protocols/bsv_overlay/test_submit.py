@@ -16,7 +16,8 @@ from parsers.bitcoin import beef
 from parsers.bitcoin.tx import read, varint
 from tests.bitcoind import pay
 from tests.minting import Mint
-from tests.serving import get, new_app, running, serving
+from tests.overlay.calls import get
+from tests.serving import new_app, running, serving
 from tests.waiting import PATIENCE, until_told
 
 TOPIC = "tm_agent_registry"

@@ -20,7 +20,7 @@ from mcp.client.stdio import stdio_client
 
 from overlay.systems.mcp.tools import NOTICE, TOOLS
 from tests.conftest import ROOT, missing
-from tests.local_http import local_http
+from tests.overlay.calls import local_http, read_json
 from tests.overlay.protocols.vectors import api_page, recorded, send
 from tests.waiting import PATIENCE
 
@@ -104,11 +104,11 @@ def test_every_tool_answers_as_the_api_does(ask: Ask, overlay_url: str) -> None:
     page = api_page(overlay_url, q="watchtower", type="agent")
     assert [item["id"] for item in shown["search"]["items"]] == [item["id"] for item in page["items"]]
     assert shown["search"]["total"] == page["total"]
-    listing = local_http.get(f"{overlay_url}/v1/listings/{WATCHTOWER}").json()
+    listing = read_json(f"{overlay_url}/v1/listings/{WATCHTOWER}")
     assert shown["get"] == {"notice": NOTICE, **listing}
-    history = local_http.get(f"{overlay_url}/v1/listings/{WATCHTOWER}/history").json()
+    history = read_json(f"{overlay_url}/v1/listings/{WATCHTOWER}/history")
     assert shown["history"]["revisions"] == history["revisions"]
-    diagnosis = local_http.get(f"{overlay_url}/v1/diagnose/{WATCHTOWER[:64]}").json()
+    diagnosis = read_json(f"{overlay_url}/v1/diagnose/{WATCHTOWER[:64]}")
     assert shown["diagnose"] == {"notice": NOTICE, **diagnosis}
     assert (shown["verify"]["verified"], shown["verify"]["notProved"]) == (True, [])
     assert shown["quote"]["configId"] == "watchtower-month"
@@ -153,7 +153,7 @@ def test_filters_are_taken_by_their_other_names_too(ask: Ask, overlay_url: str) 
 
 
 def test_a_raw_transaction_is_diagnosed(ask: Ask, overlay_url: str) -> None:
-    raw = local_http.get(f"{overlay_url}/v1/listings/{WATCHTOWER}/proof").json()["rawTx"]
+    raw = read_json(f"{overlay_url}/v1/listings/{WATCHTOWER}/proof")["rawTx"]
     answer = ask(lambda client: client.call_tool("diagnose", {"what": raw})).structured_content
     assert answer["records"]
 

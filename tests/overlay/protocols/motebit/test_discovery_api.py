@@ -16,7 +16,7 @@ from parsers.cards import AgentCard, Kind, examine
 from parsers.claims.motebit.identifiers import sovereign_id
 from parsers.claims.motebit.identity_file import verify_identity, verify_relay_metadata
 from tests.chainkit import ChainKit, agent
-from tests.local_http import local_http
+from tests.overlay.calls import local_http, read_json
 from tests.overlay.protocols.vectors import recorded, send
 from tests.running import Running
 
@@ -58,15 +58,8 @@ def url(cards: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -
         yield running.url
 
 
-def get(url: str, path: str) -> dict[str, Any]:
-    response = local_http.get(url + path)
-    assert response.status_code == 200, response.text
-    answer: dict[str, Any] = response.json()
-    return answer
-
-
 def discovered(url: str, query: str = "") -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = (get(url, f"/api/v1/agents/discover?{query}"))["agents"]
+    rows: list[dict[str, Any]] = read_json(f"{url}/api/v1/agents/discover?{query}")["agents"]
     return rows
 
 
@@ -112,18 +105,18 @@ def test_bad_parameters_are_refused_by_name(url: str, query: str) -> None:
 def test_a_resolution_names_the_agent_whose_id_is_derived_from_its_key(url: str, shared: Path) -> None:
     schema = json.loads((shared / "vectors/trust/motebit-schemas/agent-resolution-result-v1.json").read_text())
     identity = sovereign_id(KEYS["first"])
-    answer = get(url, f"/api/v1/discover/{identity}")
+    answer = read_json(f"{url}/api/v1/discover/{identity}")
     Draft7Validator(schema).validate(answer)
     assert (answer["found"], answer["public_key"]) == (True, KEYS["first"].hex())
-    assert answer["relay_id"] == (get(url, "/.well-known/motebit.json"))["relay_id"]
+    assert answer["relay_id"] == read_json(f"{url}/.well-known/motebit.json")["relay_id"]
     for unknown in ("nobody", "a%2Fb%0A", "x" * 300):
-        answer = get(url, f"/api/v1/discover/{unknown}")
+        answer = read_json(f"{url}/api/v1/discover/{unknown}")
         Draft7Validator(schema).validate(answer)
         assert not answer["found"]
 
 
 def test_the_metadata_of_this_relay_is_signed_by_its_identity_key(url: str) -> None:
-    metadata = get(url, "/.well-known/motebit.json")
+    metadata = read_json(f"{url}/.well-known/motebit.json")
     verdict = verify_relay_metadata(metadata)
     assert (verdict.verified, verdict.binding) == (True, "sovereign")
     assert metadata["agent_count"] == 3
@@ -135,7 +128,7 @@ def test_this_server_has_an_identity_file_in_both_forms(url: str) -> None:
     assert response.headers["Content-Type"] == "text/markdown; charset=utf-8"
     verdict = verify_identity(response.text, {})
     assert (verdict.verified, verdict.binding) == (True, "sovereign")
-    content, metadata = verdict.members["identity"], get(url, "/.well-known/motebit.json")
+    content, metadata = verdict.members["identity"], read_json(f"{url}/.well-known/motebit.json")
     assert (content["motebit_id"], content["public_key"]) == (metadata["relay_id"], metadata["public_key"])
     assert content["identity"] == {"algorithm": "Ed25519", "public_key": metadata["public_key"]}
     assert "service_url" not in content, "it would be the host that a client names"
@@ -144,7 +137,7 @@ def test_this_server_has_an_identity_file_in_both_forms(url: str) -> None:
 def test_an_item_shows_the_identity_that_its_card_claims(url: str) -> None:
     [row] = discovered(url, "motebit_id=id-2")
     listing = row["listing"].partition("/v1/")[2]
-    assert (get(url, f"/v1/{listing}"))["motebit"] == {
+    assert read_json(f"{url}/v1/{listing}")["motebit"] == {
         "id": "id-2", "publicKey": KEYS["second"].hex(), "did": "did:key:second", "verified": False,
         "endpoint": "https://two.example/", "capabilities": ["find-trial§"],
     }  # fmt: skip

@@ -15,7 +15,7 @@ from parsers.claims.canonical_json import DocumentError, jcs
 from parsers.claims.mrp.artifact_hashes import MAX_OUTPUTS, check_outputs
 from tests.chainkit import ChainKit, agent
 from tests.https import Https
-from tests.local_http import local_http
+from tests.overlay.calls import local_http, read_json
 from tests.overlay.protocols.mrp.test_mrp import message
 from tests.overlay.protocols.mrp.test_registration import ISSUER, KEYS, SEED, signed
 from tests.parsers.claims.motebit.signers import Agent
@@ -66,7 +66,7 @@ def test_signed_evidence_of_a_bound_key_is_stored(registry: tuple[str, str]) -> 
     assert (answer["msg_type"], stored["listings"], stored["hashes_checked"], stored["new"]) == (
         "EVIDENCE", [listing], 1, 1,
     )  # fmt: skip
-    records = local_http.get(f"{url}/v1/listings/{listing}/evidence").json()["records"]
+    records = read_json(f"{url}/v1/listings/{listing}/evidence")["records"]
     assert len(records) == 1
 
 

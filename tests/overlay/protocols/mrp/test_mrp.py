@@ -22,8 +22,7 @@ from overlay.api.services import AppServices
 from overlay.systems.mrp.route_offers import RouteId, parse_capability, parse_route, route_id
 from parsers.claims.mrp.signed_envelope import EnvelopeRules, mrp_keys, verify_envelope
 from tests.conftest import missing
-from tests.local_http import local_http
-from tests.overlay.calls import get
+from tests.overlay.calls import get, local_http, read_json
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import API_SYSTEMS, changed, priced
 from tests.overlay.protocols.vectors import api_page, recorded, send
@@ -152,7 +151,7 @@ def test_every_answer_fits_the_strict_schemas(overlay_url: str, schemas: Registr
         if isinstance(sent, dict) and "trace" in sent:
             assert answer["trace"] == {"root": "r", "parent": "p"}
     check(schemas, local_http.post(f"{overlay_url}/mrp/execute", content=b"{").json())
-    check(schemas, local_http.get(f"{overlay_url}/mrp/manifest").json(), "manifest")
+    check(schemas, read_json(f"{overlay_url}/mrp/manifest"), "manifest")
     for item in api_page(overlay_url, limit=100)["items"]:
         manifest = local_http.get(f"{overlay_url}/mrp/manifest/{item['id'].replace('#', '%23').replace('/', '%2F')}")
         assert manifest.headers["Content-Type"] == "application/mrp-manifest+json"
@@ -403,7 +402,7 @@ def test_versions_meet_at_the_highest_common_one(overlay_url: str) -> None:
 
 
 def test_answers_are_signed_with_the_published_key(overlay_url: str) -> None:
-    keys = mrp_keys(local_http.get(f"{overlay_url}/.well-known/mrp-keys.json").json())
+    keys = mrp_keys(read_json(f"{overlay_url}/.well-known/mrp-keys.json"))
     rules = EnvelopeRules(keys=keys, now=time.time_ns(), is_strict=True)
     for sent in (message("DISCOVER", {"intent": "watchtower"}, trace={"root": "ünïcode"}), {"payload": 1}):
         answer = local_http.post(f"{overlay_url}/mrp/discover", json=sent).json()
@@ -437,11 +436,11 @@ def test_a_capability_is_a_skill_or_a_tool(overlay_url: str) -> None:
             page = local_http.get(f"{overlay_url}/mrp/registry/query", params={"capability": name, "limit": 100}).json()
             assert all(name in entry["capabilities"] for entry in page["results"])
             [entry] = [entry for entry in page["results"] if entry["id"] == item["id"]]
-            assert local_http.get(entry["manifest_url"]).json()["capability"] == name
+            assert read_json(entry["manifest_url"])["capability"] == name
 
 
 def test_policies_and_unknown_parameters(overlay_url: str) -> None:
-    assert local_http.get(f"{overlay_url}/mrp/registry/query?policy=no_pii").json()["results"] == []
+    assert read_json(f"{overlay_url}/mrp/registry/query?policy=no_pii")["results"] == []
     refused = local_http.get(f"{overlay_url}/mrp/registry/query?gopher=1")
     assert (refused.status_code, refused.json()["error"]) == (400, "MRP_INVALID_REQUEST")
     assert local_http.get(f"{overlay_url}/mrp/manifest/nobody").status_code == 404

@@ -16,7 +16,7 @@ from parsers.claims import ed25519
 from parsers.claims.canonical_json import base64url_text
 from parsers.claims.mrp.signed_envelope import signing_input
 from tests.https import Https
-from tests.local_http import local_http
+from tests.overlay.calls import local_http, read_json
 from tests.overlay.protocols.mrp.test_mrp import message, moment, mrpd, mrpd_command
 from tests.running import Running
 from tests.waiting import PATIENCE
@@ -99,7 +99,7 @@ def test_mrpd_publishes_a_provider_and_finds_it(hosts: Https, registry: str) -> 
     ids = entries(registry)
     assert sorted(ids) == sorted({*ids})
     assert ids[0] == URL
-    assert len(ids) == 1 + local_http.get(f"{registry}/v1/search").json()["total"]
+    assert len(ids) == 1 + read_json(f"{registry}/v1/search")["total"]
 
 
 def test_an_entry_has_what_clients_of_the_registry_read(hosts: Https, registry: str) -> None:
