@@ -207,7 +207,7 @@ ENGINES = {
 }
 """The module of each scheme of `A2B_SEARCH`."""
 
-NATIVE_LAYOUT = "native-4"
+NATIVE_LAYOUT = "native-5"
 """The folder of the default engine's files of this format."""
 
 IN_FILES = frozenset(("native", "whoosh"))

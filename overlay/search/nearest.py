@@ -16,6 +16,7 @@ from parsers.jit import compiled, kernel
 Vectors = npt.NDArray[np.int8]
 """Vectors in an array of shape (n, 128), or (128,) for one."""
 Numbers = npt.NDArray[np.int64]
+Documents = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
 
 
@@ -36,7 +37,8 @@ def inverse_lengths(vectors: Vectors) -> Floats:
 def nearest(vectors: Vectors, inverse: Floats, admitted: npt.NDArray[np.uint8], query: Vectors, most: int) -> Nearest:
     """At most so many of the `admitted` documents (not 0) with the greatest cosines, which are above 0. `inverse` are
     the `inverse_lengths` of the vectors."""
-    return Nearest(*_scan(vectors, inverse, admitted, query.astype(np.int16), most))
+    documents, products = _scan(vectors, inverse, admitted, query.astype(np.int16), most)
+    return Nearest(documents, products * inverse_lengths(query[np.newaxis]))
 
 
 def cosines_of(vectors: Vectors, inverse: Floats, documents: Numbers, query: Vectors) -> Floats:
@@ -65,26 +67,30 @@ def product(vectors: Vectors, document: int, query: npt.NDArray[np.int16]) -> np
 def _scan(
     vectors: Vectors, inverse: Floats, admitted: npt.NDArray[np.uint8], query: npt.NDArray[np.int16], most: int
 ) -> tuple[Numbers, Floats]:
-    """The best documents and their cosines, the greatest first."""
-    documents, cosines, held = np.empty(most, np.int64), np.empty(most, np.float32), 0
-    for document in range(min(len(vectors), len(inverse), len(admitted))):
-        if admitted[document] == 0:
-            continue
-        cosine = product(vectors, document, query) * inverse[document]
-        if cosine <= 0 or (held == most and (most == 0 or cosine <= cosines[most - 1])):
-            continue
-        index = held if held < most else most - 1
-        while index > 0 and cosines[index - 1] < cosine:
-            cosines[index] = cosines[index - 1]
-            documents[index] = documents[index - 1]
-            index -= 1
-        cosines[index] = cosine
-        documents[index] = document
-        held = min(held + 1, most)
-    length = _inverse_length(query)
-    for index in range(held):
-        cosines[index] *= length
-    return documents[:held], cosines[:held]
+    """The best documents and their products with the query, the greatest first."""
+    documents, products, held, lowest = np.empty(most, np.int64), np.empty(most, np.float32), 0, np.float32(0)
+    for document in range(min(len(vectors), len(inverse), len(admitted)) if most else 0):
+        if admitted[document]:
+            nearness = product(vectors, document, query) * inverse[document]
+            if nearness > lowest:
+                held, lowest = insert(documents, products, held, document, nearness)
+    return documents[:held], products[:held]
+
+
+@compiled
+def insert(documents: Numbers, products: Floats, held: int, document: int, value: np.float32) -> tuple[int, np.float32]:
+    """Put a document and its product among the `held` greatest ones, for the last where all are taken; their number,
+    and the product that others must exceed."""
+    most = len(documents)
+    index = held if held < most else most - 1
+    while index > 0 and products[index - 1] < value:
+        products[index] = products[index - 1]
+        documents[index] = documents[index - 1]
+        index -= 1
+    products[index] = value
+    documents[index] = document
+    held = min(held + 1, most)
+    return held, products[most - 1] if held == most else np.float32(0)
 
 
 @kernel()

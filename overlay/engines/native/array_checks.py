@@ -46,11 +46,13 @@ def check_all(arrays: Mapping[str, Array], documents: int) -> None:
             _check_numbers(member.name, arrays[member.name], counts[member.table], is_broken=member.name == "forward")
     for derived in DERIVED:
         counts[derived.name] = len(_typed(arrays, derived.name, derived.dtype))
+    counts["clusters"] = counts["cluster_centres"] // VECTOR
     for derived in DERIVED:
         _check_derived(derived, arrays, counts)
     if (arrays["value_next"] <= np.arange(counts["values"])).any():
         raise SegmentError("array value_next does not lead onwards")
     _check_postings(arrays["term_offsets"], arrays["term_documents"], arrays["term_impacts"])
+    _check_clusters(arrays["cluster_centres"], arrays["cluster_documents"], documents)
 
 
 def _counts(arrays: Mapping[str, Array], documents: int) -> dict[str, int]:
@@ -101,6 +103,14 @@ def _check_postings(offsets: Array, documents: Array, impacts: Array) -> None:
             raise SegmentError("array term_documents decreases")
         if not (chosen.min() > 0 and chosen.max() <= 1):
             raise SegmentError("array term_impacts has values outside of 0 to 1")
+
+
+def _check_clusters(centres: Array, documents: Array, count: int) -> None:
+    """Check that each document is in one cluster, if there are any: searches list it once."""
+    if len(centres) % VECTOR:
+        raise SegmentError(f"array cluster_centres is not that of rows of {VECTOR}")
+    if len(centres) and (np.bincount(documents, minlength=count) != 1).any():
+        raise SegmentError("array cluster_documents does not have each document once")
 
 
 def _typed(arrays: Mapping[str, Array], name: str, type_: str) -> Array:

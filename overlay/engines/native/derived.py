@@ -18,6 +18,7 @@ from overlay.engines.native.posting_kernels import listed_counts, name_bits, ter
 from overlay.engines.native.schema import BREAK, LISTED, VECTOR
 from overlay.engines.native.tables import StringTable, find, in_order
 from overlay.search.analysis import is_correctable, stem
+from overlay.search.clusters import clustered
 from overlay.search.facet_counts import hash_of
 from overlay.search.nearest import inverse_lengths
 from overlay.search.term_dictionary import LONGEST, SHORTEST, signatures
@@ -34,7 +35,7 @@ def derived(arrays: Arrays, folder: Path | None = None) -> Arrays:
         partial(value_arrays, folder=folder),
         _ranks,
         price_arrays,
-        _inverse_lengths,
+        _vectors,
         _name_bits,
     ):
         computed |= {name: durable.moved(folder, values) for name, values in compute(arrays).items()}
@@ -131,8 +132,15 @@ def _distinct(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.int64
     return order, is_first
 
 
-def _inverse_lengths(arrays: Arrays) -> Arrays:
-    return {"vector_inverse": inverse_lengths(arrays["vector"].reshape(-1, VECTOR))}
+def _vectors(arrays: Arrays) -> Arrays:
+    vectors = arrays["vector"].reshape(-1, VECTOR)
+    clusters = clustered(vectors)
+    return {
+        "vector_inverse": inverse_lengths(vectors),
+        "cluster_centres": clusters.centres.reshape(-1),
+        "cluster_starts": clusters.starts,
+        "cluster_documents": clusters.members,
+    }
 
 
 def _name_bits(arrays: Arrays) -> Arrays:

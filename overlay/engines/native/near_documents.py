@@ -11,7 +11,7 @@ from overlay.engines.native.results import SegmentQueries
 from overlay.engines.native.segment import Ints
 from overlay.search.diversity import flooding, spread
 from overlay.search.meaning import NEAREST
-from overlay.search.nearest import Nearest, nearest
+from overlay.search.nearest import Nearest
 from overlay.search.query import Query
 from overlay.search.text_vectors import of_question
 
@@ -35,10 +35,10 @@ def nearest_documents(queries: SegmentQueries, query: Query) -> list[Nearest]:
 def _nearest(queries: SegmentQueries, query: Query, left_out: Sequence[int]) -> list[Nearest]:
     vector, parts = of_question(query.text), list[Nearest]()
     for part in queries:
-        a, admitted = part.segment.arrays, part.admitted
+        admitted = part.admitted
         if left_out:
-            admitted = admitted * ~np.isin(a["source"], np.array(left_out, np.uint64))
-        parts.append(nearest(part.segment.vectors, a["vector_inverse"], admitted, vector, NEAREST))
+            admitted = admitted * ~np.isin(part.segment.arrays["source"], np.array(left_out, np.uint64))
+        parts.append(part.segment.nearest(admitted, vector, NEAREST))
     if len(parts) == 1:
         return parts
     return _chosen(parts, np.argsort(-np.concatenate([result.cosines for result in parts]), kind="stable")[:NEAREST])

@@ -112,6 +112,9 @@ DERIVED = (
     DerivedArray("name_rank", "u8", "documents", below="documents"),
     DerivedArray("amount_double", "f8", "amounts"),
     DerivedArray("vector_inverse", "f4", "documents"),
+    DerivedArray("cluster_centres", "i1"),
+    DerivedArray("cluster_starts", "i8", "clusters", offsets_of="cluster_documents"),
+    DerivedArray("cluster_documents", "u4", below="documents"),
     DerivedArray("name_bits", "u8", "documents"),
     DerivedArray("price", "u4", "offers", below="price_currency"),
     DerivedArray("price_currency", "u4", below="currencies"),
@@ -123,5 +126,6 @@ surface, or BREAK. `*_listed`: documents with the flag `LISTED` that contain it.
 corrections, by number of letters (`lengths`: from `SHORTEST` to `LONGEST`). `value_group`: the first value that differs
 in case only; `value_next`: the next one, or BREAK; `value_hash`: the order of equal counts. `id_order`: the documents
 by id; `*_rank`: their ranks by id and by `name_order`. `price_*`: distinct prices, and `price` that of each offer.
-`amount_double`: amounts, rounded. `vector_inverse`: one divided by the length of each text vector. `name_bits`:
-a bit for each term of the name (`posting_kernels.name_bits`)."""
+`amount_double`: amounts, rounded. `vector_inverse`: one divided by the length of each text vector. `cluster_*`: text
+vectors by the nearest of some centres, none in a small segment (`search.clusters`). `name_bits`: a bit for each term of
+the name (`posting_kernels.name_bits`)."""

@@ -15,7 +15,9 @@ from overlay.engines.native.manifest import SegmentEntry
 from overlay.engines.native.posting_kernels import listed_counts
 from overlay.engines.native.schema import LISTED, VECTOR
 from overlay.engines.native.tables import StringTable, find
+from overlay.search.clusters import Clusters, enough, nearest_of_clusters
 from overlay.search.facts import FACET_FIELDS
+from overlay.search.nearest import Nearest, nearest
 from overlay.search.ranker import Forwards
 from parsers.cards.intervals import per_day
 
@@ -173,6 +175,20 @@ class Segment:
     def vectors(self) -> npt.NDArray[np.int8]:
         """The text vectors of documents, a row for each."""
         return self.arrays["vector"].reshape(-1, VECTOR)
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """The clusters of the text vectors."""
+        a = self.arrays
+        return Clusters(a["cluster_centres"].reshape(-1, VECTOR), a["cluster_starts"], a["cluster_documents"])
+
+    def nearest(self, admitted: Bytes, vector: npt.NDArray[np.int8], most: int) -> Nearest:
+        """The `admitted` documents (not 0) with the greatest cosines with a vector, at most so many."""
+        vectors, inverse, clusters = self.vectors, self.arrays["vector_inverse"], self.clusters
+        if len(clusters.centres):
+            compared = enough(self.documents)
+            return nearest_of_clusters(vectors, inverse, admitted, clusters, vector, most, compared)
+        return nearest(vectors, inverse, admitted, vector, most)
 
     @cached_property
     def by_name(self) -> npt.NDArray[np.uint32]:

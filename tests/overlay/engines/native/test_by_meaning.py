@@ -12,6 +12,7 @@ from overlay.api import search_answer
 from overlay.api.search_request import from_pairs
 from overlay.engines import IndexPosition
 from overlay.projection.search_index import SearchIndex
+from overlay.search import clusters
 from overlay.search.document import Document
 from overlay.search.meaning import FINDING, MOST_ALONE, NEAREST, REORDERING
 from overlay.search.query import Hits
@@ -46,6 +47,24 @@ def test_a_sentence_finds_a_listing_without_its_words_and_marks_it(index: Search
     assert "2" not in list(marks)[:2]
     assert (hits.total, hits.matched) == (1, 0)
     assert hits.plan.meaning == pytest.approx(FINDING)
+
+
+def test_an_index_with_clusters_of_vectors_finds_the_same(
+    index: SearchIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "LEAST", 1)
+    listings = [listing(str(number), f"Forecast {number}", description="Rain") for number in range(5, 40)]
+    with closing(SearchIndex(f"native:{tmp_path}/clustered", meaning=True)) as clustered:
+        put(clustered, WEATHER, COINS, PHOTOS, VISIT, *listings)
+        monkeypatch.undo()
+        put(index, WEATHER, COINS, PHOTOS, VISIT, *listings)
+        for question in (
+            QUESTION,
+            "a picture that is not straight shall be turned round",
+            "how much money do I have left",
+        ):
+            hits, expected = ask(clustered, question, limit=60), ask(index, question, limit=60)
+            assert [(hit.id, hit.score) for hit in hits.hits] == [(hit.id, hit.score) for hit in expected.hits]
 
 
 def test_without_meaning_only_words_find(index: SearchIndex, without_meaning: SearchIndex) -> None:

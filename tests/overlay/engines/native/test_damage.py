@@ -24,6 +24,7 @@ from overlay.engines.native.searching import search
 from overlay.engines.native.segment import Segment
 from overlay.engines.native.segment_file import SegmentError, SegmentFile
 from overlay.engines.native.writing import damaged
+from overlay.search import clusters
 from overlay.search.query import Matches, Query
 from tests.conftest import ROOT
 from tests.contracts.listed import listing
@@ -34,11 +35,14 @@ DOCUMENTS = damaging.documents()
 
 @pytest.fixture(scope="module")
 def arrays() -> dict[str, Any]:
+    """The arrays of a segment, with clusters as in large ones."""
     builder = SegmentBuilder()
     for document in DOCUMENTS:
         builder.add(document)
     primary = builder.arrays()
-    return primary | derived(primary)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clusters, "LEAST", 1)
+        return primary | derived(primary)
 
 
 @pytest.fixture
@@ -66,7 +70,8 @@ def test_a_derived_array_that_is_missing_or_shorter_or_of_another_type_is_refuse
 ) -> None:
     array = arrays[name]
     assert len(array)
-    changes: list[Any] = [None, array[:-1], np.append(array, array[-1:]), array.view(np.int8)]
+    changes: list[Any] = [None, array[:-1], np.append(array, array[-1:])]
+    changes.append(array.view(np.uint8 if array.dtype == np.int8 else np.int8))
     for changed in changes:
         others = {key: value for key, value in arrays.items() if key != name}
         with pytest.raises(SegmentError, match="array "):
@@ -101,6 +106,13 @@ def test_postings_that_list_a_document_twice_are_refused(arrays: dict[str, Any])
     changed[offsets[term] + 1] = changed[offsets[term]]
     with pytest.raises(SegmentError, match="array term_documents decreases"):
         check_all(arrays | {"term_documents": changed}, len(DOCUMENTS))
+
+
+def test_a_document_in_two_clusters_is_refused(arrays: dict[str, Any]) -> None:
+    changed = arrays["cluster_documents"].copy()
+    changed[0] = changed[1]
+    with pytest.raises(SegmentError, match="cluster_documents does not have each document once"):
+        check_all(arrays | {"cluster_documents": changed}, len(DOCUMENTS))
 
 
 @pytest.mark.parametrize("impact", [0.0, -0.5, 1.5, np.nan, np.inf])

@@ -25,6 +25,7 @@ def test_the_page_lists_every_array_with_its_type_and_what_it_has_a_value_of() -
         if member.is_rows:
             expected[f"{member.name}_offsets"] = ("i8", of)
     of_each = {"": "", "documents": "document", "offers": "offer", "lengths": "number of letters"}
+    of_each["clusters"] = "cluster"
     for array in DERIVED:
         kind = "string" if array.of in TABLES else "value"
         expected[array.name] = (array.dtype, of_each.get(array.of, f"{kind} of `{array.of}`"))
