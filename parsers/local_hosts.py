@@ -12,6 +12,7 @@ _SPECIAL = re.compile(r"(?:https?|wss?|ftp):/*", re.IGNORECASE)
 """Schemes of URLs with a host after any number of slashes in browsers (WHATWG URL)."""
 _OCTAL = re.compile(r"0[0-7]+")
 _MARKUP = re.compile(r"""[ <>"\\`]""")
+_PUBLIC_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+")
 _NAMES = (".localhost", ".local", ".localdomain")
 _PRIVATE = tuple(map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")))
 """The networks of RFC 1918, RFC 6598 and RFC 4193."""
@@ -32,6 +33,15 @@ def is_private_url(url: str) -> bool:
     """Whether a URL is on the reader's own machine, link or network: local, in a private network, or a name under
     `.internal`."""
     return is_private_host(_host(url))
+
+
+def is_public_url(url: str) -> bool:
+    """Whether a URL (http or https) has an address or a name with a dot as its host that is not private, so not
+    with a placeholder such as `<your host>`."""
+    host = _name(_host(url))
+    if not url.lower().startswith(("http://", "https://")) or is_private_host(host):
+        return False
+    return _address(host) is not None or _PUBLIC_NAME.fullmatch(host) is not None
 
 
 def is_local_host(host: str) -> bool:

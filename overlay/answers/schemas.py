@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -107,12 +107,12 @@ def subset(component: str, names: Iterable[str]) -> dict[str, Schema]:
     return {name: properties[name] for name in names}
 
 
-def outline(component: str, names: Iterable[str]) -> Schema:
+def outline(component: str, required: Sequence[str], optional: Iterable[str] = ()) -> Schema:
     """The schema of an answer with some members of a component, in which objects are not described further. Raises
     KeyError for a name that it does not have."""
-    chosen = subset(component, names)
-    required = [name for name in chosen if name in SCHEMAS[component]["required"]]
-    return {"type": "object", "properties": {name: _flat(part) for name, part in chosen.items()}, "required": required}
+    chosen = subset(component, (*required, *optional))
+    properties = {name: _flat(part) for name, part in chosen.items()}
+    return {"type": "object", "properties": properties, "required": list(required)}
 
 
 def _flat(schema: Schema) -> Schema:

@@ -29,7 +29,9 @@ MAX_CHANGES = 1_000
 _KIND_OF = {kind: kind for kind in KINDS} | {
     **dict.fromkeys(("a2b-agent", "a2b"), "agent"), **dict.fromkeys(("a2b-mcp", "mcp", "server"), "tool"),
 }  # fmt: skip
-_LIST = " Several, separated by commas or repeated: any of them."
+LIST = " Several, separated by commas or repeated: any of them."
+"""Ends the description of a parameter that may have several values."""
+
 SORT_WORDS = tuple(sign + name for name in SORTS for sign in ("", "-"))
 
 
@@ -162,17 +164,17 @@ SEARCH = table(
     ),
     parameter(
         "skillId",
-        f"The id of a skill, in any case.{_LIST} Where a listing has the whole text as an id, that is meant.",
+        f"The id of a skill, in any case.{LIST} Where a listing has the whole text as an id, that is meant.",
         values.folded, many=True, aliases=("skill",), member="skills", label="Skill",
     ),
     parameter(
-        "acceptedCurrency", f"A currency that an offer takes: its own or one of `acceptedCurrencies`.{_LIST}",
+        "acceptedCurrency", f"A currency that an offer takes: its own or one of `acceptedCurrencies`.{LIST}",
         values.currency, many=True, aliases=("currency",), parts=parts, member="currencies", label="Takes",
     ),
     parameter(
         "interval",
         "How often an offer is paid: an ISO 8601 duration, words such as month, monthly, per month or 1 month, or "
-        f"`none` (also `null`, `per call`).{_LIST}",
+        f"`none` (also `null`, `per call`).{LIST}",
         interval_key, many=True, parts=interval_parts, member="intervals", label="Paid",
     ),
     _amount("maxPrice", "The most an offer may cost, in `priceCurrency`.", "max_price", "At most"),
@@ -188,20 +190,20 @@ SEARCH = table(
     ),
     parameter(
         "tag",
-        f"A tag of the listing or of one of its skills.{_LIST} Where a listing has the whole text as a tag, that is "
+        f"A tag of the listing or of one of its skills.{LIST} Where a listing has the whole text as a tag, that is "
         "meant.",
         values.folded, many=True, member="tags", label="Tag",
     ),
     parameter(
-        "chain", f"A chain by its configured name or its CAIP-2 id.{_LIST}", many=True, parts=parts, member="chains",
+        "chain", f"A chain by its configured name or its CAIP-2 id.{LIST}", many=True, parts=parts, member="chains",
         label="Chain",
     ),
     parameter(
-        "domain", f"The host of an agent's URL, or the domain of a pointer.{_LIST}", values.domain, many=True,
+        "domain", f"The host of an agent's URL, or the domain of a pointer.{LIST}", values.domain, many=True,
         parts=parts, member="domains", label="Domain",
     ),
     parameter(
-        "owner", f"The address that holds the listing.{_LIST}", values.owner, many=True, parts=parts, member="owners",
+        "owner", f"The address that holds the listing.{LIST}", values.owner, many=True, parts=parts, member="owners",
         label="Owner",
     ),
     parameter(

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from overlay.api.parameters import SEARCH
 from overlay.api.problems import ProblemError
 from overlay.api.request_bodies import checked
 from overlay.api.values import json_texts
 from overlay.listings.lookup import ListingNotFoundError
+from overlay.systems.mcp.listing_forms import compact, listing, question_words, result
 from overlay.systems.mcp.tools import (
-    ITEM_MEMBERS,
+    DEFAULT_LIMIT,
     NOTICE,
     PAGE_MEMBERS,
+    REQUIRED,
     SEARCH_ARGUMENTS,
     DiagnoseArguments,
     ListingArguments,
     QuoteArguments,
 )
 
-DEFAULT_LIMIT = "10"
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -60,7 +62,9 @@ async def call(source: ToolSource, name: str, arguments: Mapping[str, Any]) -> d
     """The answer of one of the tools. Raises ToolRefusedError where the registry refuses the call."""
     tool = _CALLS[name]
     try:
-        return {"notice": NOTICE, **await tool(source, arguments)}
+        answer = await tool(source, arguments)
+        required = {member: answer[member] for member in REQUIRED[name] if member in answer}
+        return {"notice": NOTICE, **required, **compact(answer)}
     except ProblemError as error:
         details = [fault.detail for fault in error.faults[:8]] or [error.detail]
         raise ToolRefusedError("; ".join(details)) from None
@@ -74,11 +78,19 @@ async def _search(source: ToolSource, arguments: Mapping[str, Any]) -> dict[str,
         raise ToolRefusedError(f"there is no argument {unknown[0][:60]!a}; there are {names}")
     pairs = [(name, text) for name, value in arguments.items() for text in json_texts(value)]
     if "limit" not in arguments:
-        pairs.append(("limit", DEFAULT_LIMIT))
+        pairs.append(("limit", str(DEFAULT_LIMIT)))
     page = await source.search(pairs)
-    items = [{name: item[name] for name in ITEM_MEMBERS if name in item} for item in page["items"]]
-    members = {name: page[name] for name in PAGE_MEMBERS if name in page}
-    return {**members, "items": items}
+    members = {name: page[name] for name in ("total", *PAGE_MEMBERS) if name in page}
+    words = question_words(" ".join(text for name, text in pairs if SEARCH.names[name].name in _OF_SKILLS))
+    return {**members, "items": [result(item, words) for item in page["items"]]}
+
+
+_OF_SKILLS = frozenset(("q", "skillId"))
+"""The arguments with words of the skills that are shown."""
+
+
+async def _get(source: ToolSource, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return listing(await source.get(_id(arguments)))
 
 
 def _id(arguments: Mapping[str, Any]) -> str:
@@ -91,7 +103,7 @@ def _quote(source: ToolSource, arguments: Mapping[str, Any]) -> Awaitable[Mappin
 
 _CALLS: dict[str, Callable[[ToolSource, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]] = {
     "search": _search,
-    "get": lambda source, arguments: source.get(_id(arguments)),
+    "get": _get,
     "history": lambda source, arguments: source.history(_id(arguments)),
     "diagnose": lambda source, arguments: source.diagnose(checked(DiagnoseArguments, arguments).what.strip()),
     "verify": lambda source, arguments: source.verify(_id(arguments)),

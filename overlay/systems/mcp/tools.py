@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from overlay.answers.schemas import outline
-from overlay.api.parameters import ONLY_OVER_HTTP, SEARCH
+from overlay.answers.items import KINDS
+from overlay.answers.schemas import outline, tidy
+from overlay.api.parameters import LIST, MAX_LIMIT, MAX_REPEATS, ONLY_OVER_HTTP, SEARCH, Parameter
 from overlay.api.request_bodies import Body
 
 
@@ -50,22 +50,13 @@ INSTRUCTIONS = (
     "Finds AI agents and MCP tools in the A2B registry, where they are registered on chain with their prices. Begin "
     "with `search`, use the `id` of a result for the other tools. " + NOTICE
 )
-ITEM_MEMBERS = (
-    "id", "type", "status", "pending", "deprecated", "name", "summary", "url", "version", "provider", "domain",
-    "skills", "tags", "tools", "offers", "cheapest", "rating", "chain", "integrity", "warnings", "lacks", "byMeaning",
-    "score",
-)  # fmt: skip
-"""The members of an item that `search` answers with; `get` has all."""
-
 PAGE_MEMBERS = (
-    "total", "matched", "totalRelation", "nextCursor", "priceComparison", "corrected", "unappliedFilters", "notes",
+    "matched", "totalRelation", "nextCursor", "priceComparison", "corrected", "unappliedFilters", "notes",
 )  # fmt: skip
 """The members of a page (schema `Page`), besides the items, that `search` answers with."""
 
 SEARCH_ARGUMENTS = {
-    name: parameter if name == parameter.name else replace(parameter, description=f"The same as `{parameter.name}`.")
-    for name, parameter in SEARCH.names.items()
-    if parameter.name not in ONLY_OVER_HTTP | {"offset"}
+    name: parameter for name, parameter in SEARCH.names.items() if parameter.name not in ONLY_OVER_HTTP | {"offset"}
 }
 """The parameters of `GET /v1/search` that `search` takes, by all their names."""
 
@@ -104,38 +95,73 @@ _REPORT: dict[str, Any] = {
 """The report of a verification, which is made on the machine of the user."""
 
 
+DEFAULT_LIMIT = 10
+
+_IN_SHORT = {
+    "q": 'A question, or words of names, descriptions, tags and skills. In at most eight words, `"a phrase"` is '
+    "required and `-word` excluded. A text that is only an id, txid, address, host, URL or package is looked up.",
+    "type": "What to find.",
+    "skillId": "The id of a skill, in any case.",
+    "interval": "How an offer is paid: an ISO 8601 duration, a word such as month, or `none` (per call).",
+    "priceCurrency": "The currency of `maxPrice`, `minPrice` and `sort`=price; by default that of `acceptedCurrency`. "
+    "Others are converted where the registry has rates; `notes` says what was not compared.",
+    "tag": "A tag of the listing or of a skill.",
+    "fromBlock": "The lowest updatedHeight, on `chain`.",
+    "toBlock": "The highest updatedHeight, on `chain`.",
+    "asOfHeight": "The registry after this block of `chain`.",
+    "sort": "relevance, updated, created or rating (the best or newest first), price, price_per_day or name (the "
+    "lowest first); `-` before it reverses.",
+    "limit": f"Listings a page, at most {MAX_LIMIT}.",
+    "cursor": "The `nextCursor` of the page before, with the same words, filters and order.",
+}
+"""Descriptions of arguments that are shorter than those of the parameters over HTTP."""
+
+
 def _search_schema() -> dict[str, Any]:
-    properties = {}
-    for name, parameter in SEARCH_ARGUMENTS.items():
-        schema = parameter.schema
-        if parameter.many:
-            schema = {"anyOf": [schema, {"type": "array", "items": schema, "maxItems": 64}]}
-        properties[name] = {"description": parameter.description, **schema}
+    properties = {parameter.name: _argument(parameter) for parameter in SEARCH_ARGUMENTS.values()}
+    properties["type"] |= {"items": {"enum": KINDS}}
+    properties["limit"] |= {"default": DEFAULT_LIMIT}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
+def _argument(parameter: Parameter) -> dict[str, Any]:
+    """The schema of an argument, by the first name of its parameter: its type, its words, and in how short a text it
+    can be said what it means."""
+    description = _IN_SHORT.get(parameter.name, parameter.description.removesuffix(LIST))
+    schema = {name: part for name, part in parameter.schema.items() if name in ("type", "enum")}
+    if parameter.name in _IN_SHORT:
+        schema.pop("enum", None)
+    if parameter.many:
+        schema = {"type": ["string", "array"], "items": {"type": "string", **schema}, "maxItems": MAX_REPEATS}
+    return {"description": description, **schema}
+
+
 def _schema(model: type[Body]) -> dict[str, Any]:
-    return model.model_json_schema()
+    schema: dict[str, Any] = tidy(model.model_json_schema())
+    return schema
 
 
 TOOLS = (
     RegistryTool(
         "search",
         "Search the registry",
-        "Find AI agents and MCP tools by words or a whole sentence (`q`) and filters: skill, price, currency, chain, "
-        "domain. Without `q`, everything, the newest first. Answers a page of listings with id, name, summary, skills, "
-        "offers (prices) and warnings; `total` counts all, `matched` those that have all words of `q`, and `lacks` "
-        "names the words that a listing does not have; one that is `byMeaning` has none of them. For the next page "
-        "repeat the call with `cursor` set to `nextCursor`. Prefer 5 to 20 results (`limit`). A wrong argument is "
-        "answered with what would be right.",
+        "Find AI agents and MCP tools by words or a whole sentence (`q`) and by filters, of which a list means any of "
+        "its values. Without `q`: everything, the newest first. Of each result it says whether it is `runnable` (by "
+        "`commandLine`, or at `url`), its `prices` by the ids of offers (as `quote` takes them; the cheapest first), "
+        "the `skills` that match and names of others, `warnings` that matter (severe ones with details), and which "
+        "`earlier` listings had its name, URL, address or text before. `total` counts all, `matched` those with all "
+        "words of `q`; `lacks` are the words that a result does not have, and one that is `byMeaning` has none. What a "
+        "card does not state is absent. A wrong argument is answered with what would be right.",
         _search_schema(),
-        outline("Page", ("items", *PAGE_MEMBERS)),
+        outline("Page", ("items", "total"), PAGE_MEMBERS),
     ),
     RegistryTool(
         "get",
         "Get one listing",
-        "Everything about one listing: all offers with addresses, skills, the command of an MCP tool, its domain and "
-        "whether that is verified, anchors on chain, warnings. For a config of several MCP servers: their ids.",
+        "Everything about one listing: all offers with addresses (one without `skillIds` is for all skills), skills, "
+        "the command of an MCP tool, the `badge` of its domain (how the host names it, or false), anchors on chain, "
+        "warnings. What its card does not state is absent: without `env`, it says nothing of keys. For a config of "
+        "several MCP servers: their ids.",
         _schema(ListingArguments),
         outline("Item", ("id", "type", "status")),
     ),
@@ -169,9 +195,12 @@ TOOLS = (
         "What an offer of a listing costs now, in a currency that it accepts, with the address to pay to, the exchange "
         "rate and until when it holds. `ok` is false where there is no amount, `detail` says why. It reserves nothing.",
         _schema(QuoteArguments),
-        outline("Quote", ("ok", "id", "configId", "currency", "amount", "address")),
+        outline("Quote", ("ok", "id", "configId", "currency"), ("amount", "address")),
     ),
 )
+
+REQUIRED: dict[str, list[str]] = {tool.name: tool.answer["required"] for tool in TOOLS}
+"""The members that the answer of a tool always has, also where they are empty."""
 
 ON_LISTING = {tool.name: tool.is_on_listing for tool in TOOLS}
 """The tools, and whether they act on a listing."""

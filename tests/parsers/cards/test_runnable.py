@@ -22,6 +22,8 @@ from parsers.cards.runnable import is_runnable
         ("", "http://127.0.0.1/a2a", False),
         ("", "https://agent.internal/", False),
         ("", "https://<your-host>/mcp", False),
+        ("", "https://your host.example/mcp", False),
+        ("", "https://my-agent/mcp", False),
         ("", "ipfs://bafy", False),
         ("", "wss://agents.example", False),
     ],

@@ -18,6 +18,8 @@ from jsonschema import Draft202012Validator
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from overlay.systems.mcp.listing_forms import compact
+from overlay.systems.mcp.listing_forms import listing as listing_form
 from overlay.systems.mcp.tools import NOTICE, TOOLS
 from tests.conftest import ROOT, missing
 from tests.overlay.calls import local_http, read_json
@@ -105,11 +107,13 @@ def test_every_tool_answers_as_the_api_does(ask: Ask, overlay_url: str) -> None:
     assert [item["id"] for item in shown["search"]["items"]] == [item["id"] for item in page["items"]]
     assert shown["search"]["total"] == page["total"]
     listing = read_json(f"{overlay_url}/v1/listings/{WATCHTOWER}")
-    assert shown["get"] == {"notice": NOTICE, **listing}
+    form = listing_form(listing)
+    assert shown["get"] == {"notice": NOTICE, **form}
+    assert form.keys() - {"runnable"} <= listing.keys()
     history = read_json(f"{overlay_url}/v1/listings/{WATCHTOWER}/history")
-    assert shown["history"]["revisions"] == history["revisions"]
+    assert shown["history"]["revisions"] == [compact(revision) for revision in history["revisions"]]
     diagnosis = read_json(f"{overlay_url}/v1/diagnose/{WATCHTOWER[:64]}")
-    assert shown["diagnose"] == {"notice": NOTICE, **diagnosis}
+    assert shown["diagnose"] == {"notice": NOTICE, "listed": diagnosis["listed"], **compact(diagnosis)}
     assert (shown["verify"]["verified"], shown["verify"]["notProved"]) == (True, [])
     assert shown["quote"]["configId"] == "watchtower-month"
 
@@ -121,7 +125,7 @@ def test_all_pages_together_are_everything(ask: Ask, overlay_url: str) -> None:
         while True:
             page = (await client.call_tool("search", arguments)).structured_content
             ids += [item["id"] for item in page["items"]]
-            if page["nextCursor"] is None:
+            if "nextCursor" not in page:
                 return ids
             arguments["cursor"] = page["nextCursor"]
 
@@ -147,9 +151,18 @@ def test_filters_are_taken_by_their_other_names_too(ask: Ask, overlay_url: str) 
         return tool.input_schema["properties"], (await client.call_tool("search", arguments)).structured_content
 
     properties, page = ask(work)
-    assert {"skill", "skillId", "currency", "acceptedCurrency"} <= properties.keys()
+    assert {"skillId", "acceptedCurrency"} <= properties.keys()
+    assert not {"skill", "currency", "query"} & properties.keys()
     expected = api_page(overlay_url, type="agent", skillId="getDexChart,watchChannels")
     assert page["total"] == expected["total"] > 0
+
+
+def test_the_list_of_tools_is_short(ask: Ask) -> None:
+    listed = ask(lambda client: client.list_tools())
+    assert len(listed.model_dump_json(by_alias=True, exclude_none=True)) <= 12_000
+    (search, *_) = listed.tools
+    assert len(search.input_schema["properties"]["q"]["description"]) <= 300
+    assert search.input_schema["properties"]["limit"]["default"] == 10
 
 
 def test_a_raw_transaction_is_diagnosed(ask: Ask, overlay_url: str) -> None:
