@@ -18,6 +18,7 @@ from overlay.listings.hit_json import BY_MEANING, NO_OFFER, cheapest, lacking
 from overlay.pricing.exchange_rates import table_version
 from overlay.search import query_syntax
 from overlay.search.highlighting import highlights, in_utf16, text_at
+from overlay.search.meaning import MOST_ALONE, NEAREST
 from overlay.search.planner import Alternative, QueryPlan
 from overlay.search.query import MARK_BYTES, PRICE_SORTS, Hit, question_mark, shown_marks
 from overlay.search.sorting import price_comparison
@@ -142,11 +143,10 @@ def next_cursor(search_request: SearchRequest, hits: Hits, index: IndexPosition 
     """The cursor of the next page, None at the end. A full page reached by a cursor may be followed by an empty one."""
     count = len(hits.hits)
     seen = search_request.position + count
-    if count < search_request.query.limit or (
-        search_request.query.after is None
-        and seen >= hits.total
-        and not (hits.at_least or (hits.total and hits.plan.finds_by_meaning))
-    ):
+    most_near = hits.total + NEAREST if hits.total else MOST_ALONE
+    most = most_near if hits.plan.finds_by_meaning(hits.matched) else hits.total
+    is_last = search_request.query.after is None and seen >= most and not hits.at_least
+    if count < search_request.query.limit or is_last:
         return None
     epoch, seq = index or ("", 0)
     rates = (

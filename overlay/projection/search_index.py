@@ -335,7 +335,7 @@ def _resolved(engine: Engine, query: Query) -> Query:
 
 def _hits(matches: Matches, query: Query, planned: QueryPlan) -> tuple[Hit, ...]:
     cheapest = cheapest_for(query)
-    all_words = len(planned.content) if planned.finds_by_meaning else -1
+    all_words = len(planned.content) if planned.finds_by_meaning(matches.matched) else -1
     return tuple(
         [
             Hit(
@@ -351,7 +351,7 @@ def _lacks(matches: Matches, planned: QueryPlan) -> list[tuple[str, ...]]:
     """The content words that each result lacks; orders other than relevance have no factors to read them from."""
     rows = matches.rows
     is_whole = len(planned.content) == 1 or matches.matched == matches.total <= EXACT  # each result holds all words
-    if (is_whole and not planned.finds_by_meaning) or not rows:
+    if (is_whole and not planned.finds_by_meaning(matches.matched)) or not rows:
         return [()] * len(rows)
     unscored = [row for row in rows if row.scored is None]
     computed = factors_of(unscored, planned) if unscored else None

@@ -2,13 +2,16 @@
 
     (1 - w) · score + w · greatest score · (cosine - least cosine) / (greatest cosine - least cosine)
 
-Questions of more than four content words also find the 60 listings with the greatest cosines among those that pass the
-filters, and w is 0.4; the cosines are those of these 60. Shorter ones, such as names and ids, find nothing more: their
-best results by words are re-ordered by their own cosines, and w is 0.2. Either is less for words that are corrected and
-for letters that are not Latin, which the vocabulary of the vectors hardly has. What each brings: `docs/ranking.md`.
+Questions of more than four content words, and shorter ones of which no listing contains all words, also find the 60
+listings with the greatest cosines among those that pass the filters, without the words from `floor` on; the cosines are
+those of these 60. Of other short ones, such as names and ids, the best results by words are re-ordered by their own
+cosines. For long ones w is 0.4, for short ones 0.2. Either is less for words that are corrected and for letters that
+are not Latin, which the vocabulary of the vectors hardly has. What each brings: `docs/ranking.md`.
 """
 
 from __future__ import annotations
+
+from math import log10
 
 from overlay.search.analysis import fold
 from overlay.search.planner import SHORT, QueryPlan
@@ -20,13 +23,22 @@ NEAREST = 60
 MOST_ALONE = 10
 """Listings that are shown where nothing contains a word of the question."""
 FINDING, REORDERING = 0.4, 0.2
+_FLOOR, _FLOOR_BY_TEN = 0.25, 0.05
+"""The least cosine of a result without a word of the question among up to 200 listings; by how much it is greater among
+ten times as many, of which the nearest is nearer by chance."""
+
+
+def floor(listings: int) -> float:
+    """The least cosine of a result that only meaning finds among so many listings."""
+    return _FLOOR + _FLOOR_BY_TEN * log10(max(1, listings / 200))
 
 
 def weight(query: Query, plan: QueryPlan) -> float:
-    """The weight w of meaning; 0 for operators, for look-ups, and in other orders than relevance."""
+    """The weight w of meaning; 0 for operators, for look-ups, in other orders than relevance, and where more than half
+    of the words are unknown, which have no meaning."""
     content = plan.content
     is_plain = query.operators is None and not query.lookups and order(query) == "relevance" and not is_reversed(query)
-    if not content or not is_plain:
+    if not content or not is_plain or 2 * len(plan.unknown) > len(content):
         return 0.0
     most = FINDING if len(content) > SHORT else REORDERING
     return most * (1 - len(plan.corrected) / len(content)) * latin_share(query.text)

@@ -71,12 +71,13 @@ class Alternative(NamedTuple):
 
 class TermGroup(NamedTuple):
     """A word of the query as typed, and its alternatives. `rarity` is that of the best alternative. A word that
-    `is_stop` adds to the score only."""
+    `is_stop` adds to the score only; one that `is_unknown` is neither in a listing nor in the table of meaning."""
 
     word: str
     alternatives: tuple[Alternative, ...]
     rarity: float
     is_stop: bool = False
+    is_unknown: bool = False
 
 
 class QueryPlan(NamedTuple):
@@ -90,10 +91,10 @@ class QueryPlan(NamedTuple):
     all_words: bool = False
     meaning: float = 0.0
 
-    @property
-    def finds_by_meaning(self) -> bool:
-        """Whether listings without a word of the query can be among the results."""
-        return self.meaning > 0 and len(self.groups) > SHORT and len(self.content) > SHORT
+    def finds_by_meaning(self, matched: int) -> bool:
+        """Whether listings without a word of the query can be among the results, of which so many contain all words: of
+        a short query only where none does."""
+        return self.meaning > 0 and (not matched or (len(self.groups) > SHORT and len(self.content) > SHORT))
 
     @property
     def content(self) -> tuple[TermGroup, ...]:
@@ -114,6 +115,11 @@ class QueryPlan(NamedTuple):
             if others and all(alternative.match == "corrected" for alternative in others):
                 likeliest.append((group.word, max(others, key=lambda alternative: alternative.weight).written))
         return tuple(likeliest)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The content words that are neither in a listing nor in the table of meaning."""
+        return tuple([group.word for group in self.content if group.is_unknown])
 
     @property
     def stop(self) -> tuple[TermGroup, ...]:
@@ -188,6 +194,13 @@ def _stop_words(compounds: Sequence[Compound], listed: Set[str]) -> frozenset[Co
     return stop if len(stop) < len(compounds) else frozenset()
 
 
+def _is_spelt_right(word: str) -> bool:
+    """Whether the table of meaning knows a word whole: it is a right one, although no listing contains it."""
+    from overlay.search.text_vectors import is_known  # with numpy, which most that read queries do not load
+
+    return is_known(word)
+
+
 class _NearTerm(NamedTuple):
     """A term that a word can be corrected to, a word whose stem it is, the edits, and the number of listings that
     contain the term."""
@@ -228,7 +241,8 @@ class _Planner:
                 Alternative(term, weight, weight * min(self._rarity(term), rarity), match, edits, written)
                 for term, (weight, match, edits, written) in held.items()
             )
-            yield TermGroup(word.text, alternatives, rarity, word.is_stop)
+            is_unknown = not self._frequency(best) and not _is_spelt_right(word.text)
+            yield TermGroup(word.text, alternatives, rarity, word.is_stop, is_unknown)
 
     def _frequency(self, term: str) -> int:
         if term not in self._frequencies:
@@ -254,7 +268,7 @@ class _Planner:
             add(compound, JOINED, "joined")
         held = any(map(self._frequency, weights))
         self._unknown += not held
-        if not held and self._unknown <= MAX_UNKNOWN:
+        if not held and self._unknown <= MAX_UNKNOWN and not _is_spelt_right(word.text):
             corrections = list(self._corrections(word))
             for near, weight in corrections:
                 add(near.term, weight, "corrected", near.edits, near.written)

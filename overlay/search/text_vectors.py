@@ -65,6 +65,11 @@ def table_hash() -> str:
     return blake2b(_PATH.read_bytes(), digest_size=16).hexdigest()
 
 
+def is_known(word: str) -> bool:
+    """Whether the table has a row of a whole word, which is folded."""
+    return word in _table().numbers
+
+
 def vector(text: str) -> Vector:
     """The vector of a text; all zeros where it has neither words nor symbols."""
     numbers = np.array(_numbers(text), np.uint32)

@@ -13,18 +13,18 @@ from overlay.search.diversity import flooding, spread
 from overlay.search.meaning import NEAREST
 from overlay.search.nearest import Nearest
 from overlay.search.query import Query
-from overlay.search.text_vectors import of_question
+from overlay.search.text_vectors import Vector
 
 
-def nearest_documents(queries: SegmentQueries, query: Query) -> list[Nearest]:
-    """For each segment its documents among the ones with the greatest cosines of all that the filters admit. Where most
-    of them are of one source, others are searched for, as among the candidates by words."""
-    near = _nearest(queries, query, ())
+def nearest_documents(queries: SegmentQueries, query: Query, vector: Vector) -> list[Nearest]:
+    """For each segment its documents among the ones with the greatest cosines to the question's vector of all that the
+    filters admit. Where most of them are of one source, others are searched for, as among the candidates by words."""
+    near = _nearest(queries, vector, ())
     sources = _sources(queries, near)
     floods = [] if query.owners or query.domains or query.group else flooding(sources)
     if not floods:
         return near
-    both = list(map(_union, near, _nearest(queries, query, floods)))
+    both = list(map(_union, near, _nearest(queries, vector, floods)))
     cosines = np.concatenate([source.cosines for source in both])
     order = np.argsort(-cosines, kind="stable")
     sources = _sources(queries, both)
@@ -32,8 +32,8 @@ def nearest_documents(queries: SegmentQueries, query: Query) -> list[Nearest]:
     return _chosen(both, order[positions])
 
 
-def _nearest(queries: SegmentQueries, query: Query, left_out: Sequence[int]) -> list[Nearest]:
-    vector, parts = of_question(query.text), list[Nearest]()
+def _nearest(queries: SegmentQueries, vector: Vector, left_out: Sequence[int]) -> list[Nearest]:
+    parts = list[Nearest]()
     for part in queries:
         admitted = part.admitted
         if left_out:

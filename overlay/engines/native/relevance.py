@@ -18,13 +18,13 @@ from overlay.engines.native.results import SegmentQueries
 from overlay.engines.native.segment import Ints, NativeRecord, Segment
 from overlay.search.diversity import diversified, flooding, spread
 from overlay.search.facts import EXACT
-from overlay.search.meaning import MOST_ALONE
+from overlay.search.meaning import MOST_ALONE, floor
 from overlay.search.nearest import Nearest, cosines_of, fused
 from overlay.search.planner import CANDIDATES
 from overlay.search.query import NO_MATCHES, EngineHit, Matches, Query
 from overlay.search.ranker import EXACT_NAME, Floats
 from overlay.search.rerank import Bounded, Factors, Scored, factors_of_all, factors_of_best
-from overlay.search.text_vectors import of_question
+from overlay.search.text_vectors import Vector, of_question
 
 MOST_RANKED = 4_000
 """The number of documents of a segment that are ranked for a first page: those of the highest bounds."""
@@ -40,6 +40,7 @@ _EQUAL = 1e-9
 """Relative difference of equal scores that are computed in another order."""
 _NO_NUMBERS, _NO_BOUNDS = np.empty(0, np.int64), np.empty(0, np.float64)
 
+_NO_VECTOR: Vector = np.empty(0, np.int8)
 _NOT_NEAR = Nearest(np.empty(0, np.int64), np.empty(0, np.float32))
 
 
@@ -49,12 +50,13 @@ def by_relevance(queries: SegmentQueries, newest: float, query: Query, start: in
     if not queries:
         return NO_MATCHES
     plan = queries[0].plan
-    finds_by_meaning = plan.finds_by_meaning
     bounded, total, matched = _best(queries, newest, (), CANDIDATES if stop > start else 0)
+    finds_by_meaning = plan.finds_by_meaning(matched)
     stop = stop if total else min(stop, MOST_ALONE)
     if stop <= start or not (total or finds_by_meaning):
         return Matches([], total, matched, {})
-    near = nearest_documents(queries, query) if finds_by_meaning else [_NOT_NEAR] * len(queries)
+    vector = of_question(query.text) if plan.meaning else _NO_VECTOR
+    near = nearest_documents(queries, query, vector) if finds_by_meaning else [_NOT_NEAR] * len(queries)
     ranked = _Ranked(queries, list(map(_with_near, bounded, near)), newest, CANDIDATES, MOST_RANKED)
     order = ranked.order()[:CANDIDATES]
     names_sources = query.owners or query.domains or query.group
@@ -68,7 +70,7 @@ def by_relevance(queries: SegmentQueries, newest: float, query: Query, start: in
     if plan.meaning:
         compared = ranked.indexes_of(near) if finds_by_meaning else head
         order = np.union1d(order, compared) if finds_by_meaning else order
-        order = ranked.order_by_meaning(order, ranked.cosines(compared, query), plan.meaning)
+        order = ranked.order_by_meaning(order, ranked.cosines(compared, vector), plan.meaning)
         head = ranked.head(order, is_flooded=bool(floods))
     rows = ranked.rows(head[diversified(ranked.sources(head), min(stop, len(head)))], 0)[start:]
     if stop > len(head):
@@ -236,9 +238,9 @@ class _Ranked:
             ]
         )
 
-    def cosines(self, indexes: Ints, query: Query) -> Floats:
-        """The cosines of documents and the question, by their text vectors; NaN for the other documents."""
-        cosines, vector = np.full(len(self._scores), np.nan), of_question(query.text)
+    def cosines(self, indexes: Ints, vector: Vector) -> Floats:
+        """The cosines of documents and the question's vector; NaN for the other documents."""
+        cosines = np.full(len(self._scores), np.nan)
         for segment, documents, part in self._parts():
             members = self._within(indexes, part)
             inverse = segment.arrays["vector_inverse"]
@@ -247,14 +249,15 @@ class _Ranked:
 
     def order_by_meaning(self, indexes: Ints, cosines: Floats, share: float) -> Ints:
         """The order of documents when meaning has this share of the scores. A document without a word of the question
-        is left out where meaning adds nothing to it. A name that is exactly the question has the greatest cosine,
-        so that no name that only repeats it precedes it."""
+        is left out where its cosine is below the floor, or meaning adds nothing to it. A name that is exactly the
+        question has the greatest cosine, so that no name that only repeats it precedes it."""
         named = self._factors.exact_name[indexes] >= 1 + EXACT_NAME
         compared = cosines[indexes]
         compared[named & ~np.isnan(compared)] = np.nanmax(compared, initial=0.0)
         self._scores = self._scores.copy()
+        is_shown = (self._scores[indexes] > 0) | (compared >= floor(sum(part.documents for part in self._segments)))
         self._scores[indexes] = fused(self._scores[indexes], compared, share)
-        return self._sorted(indexes[self._scores[indexes] > 0])
+        return self._sorted(indexes[is_shown & (self._scores[indexes] > 0)])
 
     def sources(self, indexes: Ints) -> list[int]:
         """The numbers of their sources."""

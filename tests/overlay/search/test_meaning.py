@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.api.search_request import from_pairs
-from overlay.search.meaning import FINDING, REORDERING, latin_share, weight
+from overlay.search.meaning import FINDING, REORDERING, floor, latin_share, weight
 from overlay.search.nearest import fused
 from overlay.search.planner import plan
 from overlay.search.query import Lookup, Operators, Query
@@ -27,22 +27,32 @@ def weigh(text: str, **more: Any) -> float:
     return weight(Query(text=text, **more), plan(text, TERMS))
 
 
-def finds(text: str) -> bool:
+def finds(text: str, matched: int) -> bool:
     planned = plan(text, TERMS)
-    return planned._replace(meaning=weight(Query(text=text), planned)).finds_by_meaning
+    return planned._replace(meaning=weight(Query(text=text), planned)).finds_by_meaning(matched)
 
 
 def test_meaning_counts_more_in_questions_of_more_than_four_words_that_are_no_stop_words() -> None:
     assert weigh("turn meeting recordings minutes") == REORDERING
     assert weigh("turn meeting recordings into short minutes") == FINDING
-    assert not finds("turn the meeting recordings into minutes")
-    assert finds("turn the meeting recordings into short clear minutes")
+    assert not finds("turn the meeting recordings into minutes", matched=1)
+    assert finds("turn the meeting recordings into minutes", matched=0)
+    assert finds("turn the meeting recordings into short clear minutes", matched=1)
 
 
 def test_corrected_words_and_foreign_letters_lessen_the_weight_of_meaning() -> None:
     assert weigh("turn meeting recordigns minutes") == pytest.approx(REORDERING * 3 / 4)
     assert weigh("会议 minutes") == pytest.approx(REORDERING * 7 / 9)
     assert weigh("会议记录") == 0
+
+
+def test_words_that_nobody_knows_have_no_meaning() -> None:
+    assert weigh("meeting qwer") == REORDERING
+    assert weigh("meeting qwer zxcv") == 0
+
+
+def test_the_floor_rises_with_the_number_of_listings_of_which_some_are_near_by_chance() -> None:
+    assert [floor(listings) for listings in (0, 1, 200, 2_000, 20_000)] == pytest.approx([0.25, 0.25, 0.25, 0.3, 0.35])
 
 
 @pytest.mark.parametrize(

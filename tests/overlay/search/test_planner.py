@@ -78,9 +78,20 @@ def test_nothing_is_worth_more_than_the_word_itself() -> None:
 
 
 def test_in_a_sentence_a_word_of_four_letters_may_have_lost_one_but_is_no_other_word() -> None:
-    terms = dictionary(*["look"] * 5, *["brook"] * 3, *["hotel"] * 3)
-    assert matches(groups("book hotel lisbon travel week budget", terms)[0]) == {"book": "exact", "brook": "corrected"}
-    assert matches(groups("book hotel", terms)[0]) == {"book": "exact"}
+    terms = dictionary(*["bark"] * 5, *["brook"] * 3, *["hotel"] * 3)
+    assert matches(groups("brok hotel lisbon travel week budget", terms)[0]) == {"brok": "exact", "brook": "corrected"}
+    assert matches(groups("brok hotel", terms)[0]) == {"brok": "exact"}
+
+
+@pytest.mark.parametrize("text", ["cheap", "cancer", "lawyer", "guitar", "parcel", "book in a sentence of many words"])
+def test_a_right_word_that_no_listing_has_is_neither_corrected_nor_split(text: str) -> None:
+    terms = dictionary(*["cheat cancel layer gui tar par cel brook"] * 5)
+    assert matches(groups(text, terms)[0]).keys() == {groups(text, terms)[0].alternatives[0].term}
+    assert not groups(text, terms)[0].is_unknown
+
+
+def test_a_word_of_no_listing_and_no_language_is_unknown() -> None:
+    assert [group.word for group in groups("weather qwer zxcv cheap forecsat") if group.is_unknown] == ["qwer", "zxcv"]
 
 
 def test_an_empty_text_asks_for_everything_and_punctuation_for_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -96,20 +97,44 @@ def test_where_nothing_contains_a_word_at_most_ten_are_shown(index: SearchIndex)
     assert not ask(index, "umbrella needed tomorrow afternoon downtown commute", offset=MOST_ALONE).hits
 
 
-def test_a_short_question_finds_words_only_and_meaning_orders_them(
-    index: SearchIndex, without_meaning: SearchIndex
-) -> None:
+def test_results_of_meaning_alone_have_further_pages(index: SearchIndex) -> None:
+    put(index, *(listing(str(number), f"Forecast {number}", description="Rain and wind") for number in range(1, 40)))
+    seen = [
+        list(map(len, pages(index, "umbrella needed tomorrow afternoon downtown commute", limit))) for limit in (4, 10)
+    ]
+    assert seen == [[4, 4, 2], [10]]
+
+
+def test_meaning_orders_the_results_of_a_short_question(index: SearchIndex, without_meaning: SearchIndex) -> None:
     banking = listing("5", "Alpha", description="The bank holds money and pays interest on savings", height=100)
     river = listing("6", "Omega", description="The bank holds water and grows reeds along rivers", height=100)
     put(index, WEATHER, COINS, banking, river)
     for question, first in (("bank savings account", "5"), ("bank stream fishing", "6")):
         hits = ask(index, question)
-        assert sorted(ids(hits)) == ["5", "6"]
+        assert sorted(hit.id for hit in hits.hits if not hit.by_meaning) == ["5", "6"]
         assert hits.hits[0].id == first
         assert hits.plan.meaning == pytest.approx(REORDERING)
-        assert not any(hit.by_meaning for hit in hits.hits)
-    assert ids(ask(index, "zqxv")) == []
     assert ids(ask(without_meaning, "bank stream fishing"))[0] == "5"
+
+
+@pytest.mark.parametrize("question", ["weather", "Is it sunny today?", "storm warning"])
+def test_a_short_question_finds_by_meaning_where_nothing_has_all_its_words(index: SearchIndex, question: str) -> None:
+    put(index, WEATHER, COINS, PHOTOS, VISIT)
+    hits = ask(index, question)
+    assert (hits.hits[0].id, hits.hits[0].by_meaning, hits.total) == ("1", True, 0)
+    put(index, listing("7", question), seq=2)
+    assert ids(ask(index, question)) == ["7"]
+
+
+@pytest.mark.parametrize("gibberish", ["zqxv", "asdf qwer zxcv", "lkjhg poiuy mnbvc trewq hgfdsa"])
+def test_gibberish_finds_nothing(index: SearchIndex, gibberish: str) -> None:
+    put(index, WEATHER, COINS, PHOTOS, VISIT)
+    assert ids(ask(index, gibberish)) == []
+
+
+def test_what_is_far_from_the_question_is_no_result(index: SearchIndex) -> None:
+    put(index, WEATHER, COINS, PHOTOS, VISIT)
+    assert not {hit.id for hit in ask(index, "somebody should repair our leaking kitchen sink").hits} & {"2", "4"}
 
 
 def test_a_name_that_is_the_question_precedes_names_that_repeat_it(index: SearchIndex) -> None:
@@ -145,18 +170,23 @@ def test_pages_follow_each_other_and_hold_every_result_once(index: SearchIndex) 
     guides = [listing(str(100 + n), f"Guide {n}", description="Visiting Paris", owner=f"o{n}") for n in range(70)]
     skies = [listing(str(300 + n), f"Sky {n}", description="Rain and wind", owner=f"p{n}") for n in range(70)]
     put(index, *guides, *skies)
-    request, seen = from_pairs([("q", QUESTION), ("limit", "20")], {}), list[str]()
-    position = index.position()
-    while True:
-        hits = index.search(request.query)
-        seen += [hit.id for hit in hits.hits]
-        following = search_answer.next_cursor(request, hits, position)
-        if following is None:
-            break
-        request = from_pairs([("q", QUESTION), ("limit", "20"), ("cursor", following)], {})
+    seen = list(chain.from_iterable(pages(index, QUESTION, 20)))
     assert len(seen) == len(set(seen))
     assert {guide.id for guide in guides} <= set(seen)
     assert ids_between(index, 0, 200) == ids_between(index, 0, 45) + ids_between(index, 45, 200)
+
+
+def pages(index: SearchIndex, question: str, limit: int) -> Iterator[list[str]]:
+    """The ids on each page, one after the other."""
+    pairs = [("q", question), ("limit", str(limit))]
+    request = from_pairs(pairs, {})
+    while True:
+        hits = index.search(request.query)
+        yield [hit.id for hit in hits.hits]
+        following = search_answer.next_cursor(request, hits, index.position())
+        if following is None:
+            return
+        request = from_pairs([*pairs, ("cursor", following)], {})
 
 
 def ids_between(index: SearchIndex, start: int, stop: int) -> list[str]:
