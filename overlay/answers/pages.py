@@ -38,6 +38,15 @@ class Respelling(TypedDict):
     total: Count
 
 
+class SavedSearch(TypedDict, total=False):
+    """Where a search can be followed: paths of its feeds, and the path to POST a subscription of a webhook to; those
+    that this server has."""
+
+    atom: str
+    json: str
+    webhook: str
+
+
 class Correction(Record, kw_only=True):
     """A word that no listing contains, and the word that was searched for instead."""
 
@@ -104,8 +113,14 @@ class SearchPage(Record, kw_only=True):
     ] = ()
     did_you_mean: Annotated[
         tuple[Respelling, ...],
-        Meta(description="Where nothing is found: other texts that find something under the same filters."),
+        Meta(description="Where nothing is found, or `weak`: other texts that find something under the same filters."),
     ] = ()
+    weak: Annotated[bool, Meta(description="No listing has all words of `q`, and none is near to it in meaning.")] = (
+        False
+    )
+    follow: Annotated[
+        SavedSearch | None, Meta(description="With `weak`: where listings that meet the search later are reported.")
+    ] = None
 
 
 class SuggestedText(Record, kw_only=True):

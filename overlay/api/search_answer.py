@@ -193,8 +193,8 @@ _FEW_FILTERS = 4
 
 
 def needs_extras(search_request: SearchRequest, hits: Hits) -> bool:
-    """Whether `extras` adds anything: not for a plain search with results."""
-    return search_request.highlight or search_request.explain or not hits.total
+    """Whether `extras` adds anything: not for a plain search with good results."""
+    return search_request.highlight or search_request.explain or not hits.total or hits.is_weak
 
 
 def is_quick(search_request: SearchRequest) -> bool:
@@ -223,7 +223,7 @@ def check_index(hits: Hits, position: IndexPosition | None, unread: Callable[[],
 def extras(engine: SearchIndex, search_request: SearchRequest, hits: Hits) -> tuple[Hits, Mapping[str, Any]]:
     """The hits with `highlights` and `explain` in their items, and further members of the page. Takes a few
     milliseconds for twenty items, or for the up to 30 searches that find alternatives; may be called in any thread."""
-    more: dict[str, Any] = {} if hits.total else alternatives(engine, search_request)
+    more = alternatives(engine, search_request, hits) if hits.is_weak or not hits.total else {}
     if search_request.explain:
         more["explain"] = query_explained(search_request) | {"words": understood(hits.plan)}
     if search_request.highlight or search_request.explain:
@@ -246,9 +246,9 @@ def highlighted(item: Mapping[str, Any], plan: QueryPlan) -> list[dict[str, Any]
     return [{"pointer": text.pointer, "ranges": in_utf16(text_at(item, text.pointer), text.ranges)} for text in texts]
 
 
-def alternatives(engine: SearchIndex, search_request: SearchRequest) -> dict[str, Any]:
-    """The alternatives to a search without results: `emptiedBy`, the filters without which there are results, and
-    `didYouMean`, other texts with results; each only where there are any."""
+def alternatives(engine: SearchIndex, search_request: SearchRequest, hits: Hits) -> dict[str, Any]:
+    """The alternatives to a search with these hits: where there is no result, `emptiedBy`, the filters without which
+    there are some, and `didYouMean`, other texts with results; each only where there are any."""
     query, words = engine.resolved(search_request.query), query_syntax.read(search_request.text)
 
     def count(other: Query) -> tuple[int, int]:
@@ -256,7 +256,7 @@ def alternatives(engine: SearchIndex, search_request: SearchRequest) -> dict[str
         return hits.total, hits.matched
 
     respellings = zero_results.respellings(query.text, engine.terms())
-    emptied = [_emptied(query, option, engine) for option in zero_results.emptied_by(query, count)]
+    emptied = [] if hits.total else [_emptied(query, way, engine) for way in zero_results.emptied_by(query, count)]
     meant = [proposal._asdict() for proposal in zero_results.proposals(query, words, respellings, count)]
     return {name: members for name, members in (("emptiedBy", emptied), ("didYouMean", meant)) if members}
 

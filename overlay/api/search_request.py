@@ -12,6 +12,7 @@ from overlay.api import cursors, values
 from overlay.api.lookups import lookups
 from overlay.api.parameters import FILTERS, MAX_OFFSET, SEARCH, read
 from overlay.api.problems import BadRequestError, Fault, bad_request
+from overlay.api.saved_searches import follow
 from overlay.api.values import shown
 from overlay.engines import IndexPosition
 from overlay.installation import NAMES, SORTS, absence, system
@@ -44,7 +45,8 @@ class SearchRequest(NamedTuple):
     this page; `beyond` marks an offset above the largest one served: its page is empty. `unapplied` names the
     parameters that could not be applied, `notes` the reasons. `text` is `q` unchanged. `rates` is the table that
     converts prices, if any. `after` is the state of the index at the page before, for a cursor, and `continued` the
-    mark of the question that this page answered. `fields` are the members of items to answer; None: all."""
+    mark of the question that this page answered. `fields` are the members of items to answer; None: all. `parameters`
+    are those of the URL with a value, `systems` those that are served."""
 
     query: Query
     kind: str
@@ -59,6 +61,8 @@ class SearchRequest(NamedTuple):
     after: IndexPosition | None = None
     continued: str | None = None
     fields: frozenset[str] | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+    systems: Collection[str] = NAMES
 
     @property
     def is_converted(self) -> bool:
@@ -75,13 +79,17 @@ class SearchRequest(NamedTuple):
         notes = (*self.notes, NO_PHRASE) if hits.phrases_dropped else self.notes
         if hits.at_least and (names := not_exact(self.query)):
             notes = (*notes, _not_exact(names))
+        if hits.is_weak:
+            notes = (*notes, NOTHING_HERE)
         if not hits.total:
             notes = (*notes, *map(_as_written, filterfalse(meant, self.query.intervals)))
         return (*notes, _looked_up(hits.lookup)) if hits.lookup else notes
 
     def note_members(self, hits: Hits) -> dict[str, Any]:
-        """`corrected`, `unappliedFilters` and `notes` of a page, as far as there are any (law 15)."""
+        """`weak`, `follow`, `corrected`, `unappliedFilters` and `notes` of a page, as far as there are any (law 15)."""
         members = {
+            "weak": hits.is_weak,
+            "follow": follow(self.parameters, self.systems) if hits.is_weak else {},
             "corrected": [{"word": word, "to": to} for word, to in hits.plan.corrected] if hits.total else [],
             "unappliedFilters": self.unapplied,
             "notes": [note.as_json() for note in self.notes_on(hits)],
@@ -89,6 +97,7 @@ class SearchRequest(NamedTuple):
         return {name: value for name, value in members.items() if value}
 
 
+NOTHING_HERE = Fault("nothing-here", "no listing here seems to do this")
 NO_PHRASE = Fault("phrase-not-found", "no listing contains the quoted phrase, so its words were searched for")
 
 
@@ -135,7 +144,8 @@ def from_pairs(
 
     Raises BadRequestError naming every fault.
     """
-    values_by_name, faults = read(url_pairs, SEARCH)
+    parameters = tuple(url_pairs)
+    values_by_name, faults = read(parameters, SEARCH)
     names = _chains(values_by_name["chain"], chains, faults) if "chain" in values_by_name else ()
     sort = values_by_name.get("sort", "relevance")
     _check_sort(sort, systems, faults)
@@ -179,6 +189,8 @@ def from_pairs(
         after=IndexPosition(after.epoch, after.seq) if after else None,
         continued=after.question if after else None,
         fields=frozenset(values_by_name["fields"]) | {"id"} if "fields" in values_by_name else None,
+        parameters=tuple([pair for pair in parameters if pair[1].strip()]),
+        systems=systems,
     )
 
 

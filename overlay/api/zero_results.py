@@ -1,4 +1,4 @@
-"""Zero results: which filters exclude all results, and spelling suggestions."""
+"""Few or no results: which filters exclude all, and other words to try."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 from overlay.api.parameters import FILTERS
 from overlay.search.analysis import Compound, allowed_edits, is_spelt, query_words, stem
 from overlay.search.facts import MOST_FACET_VALUES
+from overlay.search.piece_table import is_known
 from overlay.search.query import Hits, Query
 from overlay.search.query_syntax import ParsedText, read
+from overlay.search.related_words import in_use
 from overlay.search.term_dictionary import Terms
 
 MOST_PROPOSALS = 3
@@ -154,21 +156,24 @@ def _means(typed: str, text: str, words: ParsedText) -> bool:
 
 def respellings(text: str, terms: Terms) -> list[str]:
     """Respellings of a text in words that are in use, the most likely first: words with one error more than a search
-    corrects, split in two, or joined with their neighbour. Empty without any."""
+    corrects, split in two, joined with their neighbour, or near in meaning. Empty without any."""
     compounds = query_words(text)
     options = [_options(compound, terms) for compound in compounds]
     written = [compound.written for compound in compounds]
-    ways = (" ".join(way) for way in product(*options))
+    distinct = len(set(map(stem, written)))  # no way says the same twice
+    ways = (" ".join(way) for way in product(*options) if len(set(map(stem, way))) >= distinct)
     spellings = [*_joined(written, terms), *islice(ways, _MOST_TRIED)]
     return [text for text in dict.fromkeys(spellings) if text != " ".join(written)][:_MOST_TRIED]
 
 
 def _options(compound: Compound, terms: Terms) -> list[str]:
-    """The respellings of a word: the word itself when it is in use."""
+    """The respellings of a word: the word itself when it is in use; words near in meaning for another right word."""
     is_in_use = any(terms.frequency(stem(part)) for part in (*compound.parts, compound.whole or compound.parts[0]))
     word = compound.parts[0]
     if is_in_use or len(compound.parts) > 1 or not is_spelt(word) or not 3 < len(word) <= _LONGEST:
         return [compound.written]
+    if is_known(word):
+        return [near.word for near in islice(in_use(word, terms, _FEWEST_LISTINGS), _MOST_FOR_A_WORD)] or [word]
     near = terms.similar(word, allowed_edits(compound.written, word) + 1)
     likely = [term.word for term in near if term.listings >= _FEWEST_LISTINGS and term.word[0] == word[0]]
     return [*_cut(word, terms), *likely][:_MOST_FOR_A_WORD] or [compound.written]

@@ -27,7 +27,7 @@ from overlay.projection.index_pages import page
 from overlay.search import facet_counts, suggesting
 from overlay.search.candidates import factors_of
 from overlay.search.facts import EXACT
-from overlay.search.meaning import weight
+from overlay.search.meaning import is_gibberish, weight
 from overlay.search.planner import ALL, QueryPlan, plan
 from overlay.search.prices import cheapest_for
 from overlay.search.query import (
@@ -217,6 +217,7 @@ class SearchIndex:
             facets=counts,
             facet_totals=totals,
             plan=planned,
+            is_weak=self.has_meaning and not matches.matched and (matches.is_far or is_gibberish(query, planned)),
             phrases_dropped=phrases_dropped,
             lookup=lookup,
             is_of_new_index=is_new,

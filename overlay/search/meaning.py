@@ -28,20 +28,44 @@ _FLOOR, _FLOOR_BY_TEN = 0.25, 0.05
 ten times as many, of which the nearest is nearer by chance."""
 
 
+_NEAR = 0.05
+"""The nearest listing is far where its cosine is less than this above the floor."""
+
+
 def floor(listings: int) -> float:
     """The least cosine of a result that only meaning finds among so many listings."""
     return _FLOOR + _FLOOR_BY_TEN * log10(max(1, listings / 200))
+
+
+def is_far(greatest: float, listings: int) -> bool:
+    """Whether even the nearest of so many listings, which has this cosine, is far from a question."""
+    return greatest < floor(listings) + _NEAR
 
 
 def weight(query: Query, plan: QueryPlan) -> float:
     """The weight w of meaning; 0 for operators, for look-ups, in other orders than relevance, and where more than half
     of the words are unknown, which have no meaning."""
     content = plan.content
-    is_plain = query.operators is None and not query.lookups and order(query) == "relevance" and not is_reversed(query)
-    if not content or not is_plain or 2 * len(plan.unknown) > len(content):
+    if not content or not _is_plain(query) or _is_strange(plan):
         return 0.0
     most = FINDING if len(content) > SHORT else REORDERING
     return most * (1 - len(plan.corrected) / len(content)) * latin_share(query.text)
+
+
+def is_gibberish(query: Query, plan: QueryPlan) -> bool:
+    """Whether a plain query in Latin letters has more unknown words than others."""
+    return _is_strange(plan) and _is_plain(query) and latin_share(query.text) > _MOSTLY
+
+
+def _is_plain(query: Query) -> bool:
+    return query.operators is None and not query.lookups and order(query) == "relevance" and not is_reversed(query)
+
+
+def _is_strange(plan: QueryPlan) -> bool:
+    return 2 * len(plan.unknown) > len(plan.content)
+
+
+_MOSTLY = 0.5
 
 
 def latin_share(text: str) -> float:

@@ -196,7 +196,7 @@ def _stop_words(compounds: Sequence[Compound], listed: Set[str]) -> frozenset[Co
 
 def _is_spelt_right(word: str) -> bool:
     """Whether the table of meaning knows a word whole: it is a right one, although no listing contains it."""
-    from overlay.search.text_vectors import is_known  # with numpy, which most that read queries do not load
+    from overlay.search.piece_table import is_known  # with numpy, which most that read queries do not load
 
     return is_known(word)
 

@@ -212,12 +212,14 @@ class ValueCounts(Protocol):
 
 class Matches(NamedTuple):
     """The results of an engine from one position of the order to another, the number of all results, the number of
-    those that contain all words, and for each facet the number of results by value."""
+    those that contain all words, and for each facet the number of results by value. `is_far`: none contains all words,
+    and none of all listings that the filters admit is near in meaning."""
 
     rows: list[EngineHit]
     total: int
     matched: int
     facets: Mapping[str, ValueCounts]
+    is_far: bool = False
 
 
 NO_MATCHES = Matches([], 0, 0, {})
@@ -264,7 +266,8 @@ class Hits:
     `total` is exact up to 10,000, beyond that `at_least` is true; `matched` counts the results that contain all words.
     `facets` maps each requested facet to (value, count) pairs, the most frequent first, equally frequent ones in an
     order that is not of the alphabet (`facet_counts.commonest`); `facet_totals` counts the values of each facet of
-    which all were counted. `plan` is the plan of the query text. `phrases_dropped`: no listing contains the quoted
+    which all were counted. `plan` is the plan of the query text. `is_weak`: no listing seems to be what the query asks
+    for. `phrases_dropped`: no listing contains the quoted
     phrases, so these are results by their words. `lookup` is that of the query which counts. `is_of_new_index`: the
     index had read nothing when it was searched.
     """
@@ -276,6 +279,7 @@ class Hits:
     facets: dict[str, tuple[tuple[str, int], ...]] | None = None
     facet_totals: dict[str, int] = field(default_factory=dict)
     plan: QueryPlan = field(default=ALL, compare=False)
+    is_weak: bool = False
     phrases_dropped: bool = False
     lookup: Lookup | None = None
     is_of_new_index: bool = False

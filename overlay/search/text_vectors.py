@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
-from functools import cache
-from hashlib import blake2b
 from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from overlay.search.memo import Memo
+from overlay.search.piece_table import Vector, piece_table
 from overlay.search.stop_words import content_words
 from parsers.jit import kernel
 
@@ -30,44 +27,13 @@ if TYPE_CHECKING:
 SIZE = 128
 """Numbers of a vector."""
 
-_PATH = Path(__file__).with_name("model") / "static-128.npz"
 _UNKNOWN = (100,)  # the row of a word that has letters outside the vocabulary
 _LARGEST = 127
 _WORD = re.compile(r"\w+|[^\w\s]")
 _ASCII_WORD = re.compile(r"\w+|[^\w\s\x1c-\x1f]", re.ASCII)  # a quarter faster; these four are spaces above
 
-Vector = npt.NDArray[np.int8]
 Vectors = npt.NDArray[np.int8]
 """Vectors in an array of shape (n, 128)."""
-
-
-class _PieceTable(NamedTuple):
-    """A row of 128 numbers and a scale for each word piece; `numbers` are the rows by piece, those that do not begin a
-    word with `##` before them. No piece is longer than `longest`."""
-
-    rows: Vector
-    scales: npt.NDArray[np.float32]
-    numbers: Mapping[str, int]
-    longest: int
-
-
-@cache
-def _table() -> _PieceTable:
-    with np.load(_PATH) as arrays:
-        pieces = bytes(arrays["words"]).decode().split("\n")
-        numbers = {piece: number for number, piece in enumerate(pieces)}
-        return _PieceTable(arrays["rows"], arrays["scales"].astype(np.float32), numbers, max(map(len, pieces)))
-
-
-@cache
-def table_hash() -> str:
-    """The table's identity (BLAKE2b, hexadecimal): vectors of different tables cannot be compared."""
-    return blake2b(_PATH.read_bytes(), digest_size=16).hexdigest()
-
-
-def is_known(word: str) -> bool:
-    """Whether the table has a row of a whole word, which is folded."""
-    return word in _table().numbers
 
 
 def vector(text: str) -> Vector:
@@ -78,7 +44,7 @@ def vector(text: str) -> Vector:
 
 def vectors(numbers: npt.NDArray[np.uint32], offsets: npt.NDArray[np.int64]) -> Vectors:
     """The vectors of texts; text i has the word pieces `numbers[offsets[i]:offsets[i + 1]]`."""
-    table, results = _table(), np.empty((len(offsets) - 1, SIZE), np.int8)
+    table, results = piece_table(), np.empty((len(offsets) - 1, SIZE), np.int8)
     _sum(table.rows, table.scales, numbers, offsets, results)
     return results
 
@@ -135,7 +101,7 @@ def _numbers(text: str) -> list[int]:
 
 def _pieces(word: str) -> tuple[int, ...]:
     """The rows of the longest pieces, from the start of a word on. Takes linear time."""
-    table = _table()
+    table = piece_table()
     rows: list[int] = []
     start = 0
     while start < len(word):

@@ -247,11 +247,11 @@ class AlternativeSearch(NamedTuple):
 
 
 def alternative_searches(
-    engine: SearchIndex, parameters: Pairs, search_request: SearchRequest
+    engine: SearchIndex, parameters: Pairs, search_request: SearchRequest, hits: Hits
 ) -> list[AlternativeSearch]:
-    """Alternatives to a search without results: other spellings first, then the search without the filters that emptied
-    it; filters typed in `q` are left."""
-    proposals = alternatives(engine, search_request)
+    """Alternatives to a search without good results: other texts first, then the search without the filters that
+    emptied it; filters typed in `q` are left."""
+    proposals = alternatives(engine, search_request, hits)
     meant = [(proposal["q"], proposal["total"]) for proposal in proposals.get("didYouMean", ())]
     ways = [AlternativeSearch("Did you mean", q, link(setting(parameters, "q", q)), total) for q, total in meant]
     for proposal in proposals.get("emptiedBy", ()):

@@ -20,6 +20,7 @@ from overlay.api import search_api
 from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged
 from overlay.api.parameters import MAX_LIMIT, MAX_OFFSET, ONLY_OVER_HTTP, pairs
 from overlay.api.problems import BadRequestError, Fault, bad_request
+from overlay.api.saved_searches import feeds
 from overlay.api.search_answer import AGAIN, NO_INDEX, next_cursor
 from overlay.api.search_request import SearchRequest
 from overlay.api.services import AppServices
@@ -36,7 +37,7 @@ from overlay.web.badges import explained
 from overlay.web.cards import Result, render_card, result
 from overlay.web.facets import TITLES, FacetCache, alternative_searches, chips, cleared, groups
 from overlay.web.highlight import ranges_in
-from overlay.web.links import Pairs, link, name_of, named
+from overlay.web.links import Pairs, link, named
 from overlay.web.rendering import PAGE_BYTES, WITH_LOGOS, html_answer, page_etag, render, wants_json
 
 LONGEST = 4_096
@@ -64,7 +65,6 @@ _DECORATIONS = frozenset(
 # What the form shows; every other parameter of the URL is carried along hidden.
 _FIELDS = ("q", "minPrice", "maxPrice", "priceCurrency", "sort")
 _NOT_CARRIED = ONLY_OVER_HTTP | {"offset", "cursor"}
-_NOT_IN_FEEDS = _NOT_CARRIED | {"sort", "status", "limit"}
 _BEST, _LATEST = "best match", "latest"
 _LABELS = {
     "relevance": _BEST, "updated": "newest update", "created": "newest", "price": "lowest price",
@@ -238,8 +238,8 @@ def _render_page(
         "corrected": hits.plan.corrected if hits and hits.total else (),
         "partial": bool(hits and hits.total and not hits.matched),
         "nothing": bool(hits and hits.total == 0),
-        "alternatives": alternative_searches(services.engine, parameters, search_request)
-        if search_request and hits and not hits.total
+        "alternatives": alternative_searches(services.engine, parameters, search_request, hits)
+        if search_request and hits and (hits.is_weak or not hits.total)
         else [],
         "first": search_request.position + 1 if search_request else 1,
         "cards": cards,
@@ -256,10 +256,9 @@ def _render_page(
 
 
 def _feeds(parameters: Pairs) -> list[tuple[str, str, str]]:
-    """The feeds of this search: media type, name and address. The order of a feed is its own, as is its status."""
-    query_string = urlencode([(k, v) for k, v in parameters if name_of(k) not in _NOT_IN_FEEDS and v.strip()])
-    kinds = (("application/atom+xml", "Atom", "atom"), ("application/feed+json", "JSON Feed", "json"))
-    return [(media, name, f"/v1/feeds/search.{suffix}?{query_string}".rstrip("?")) for media, name, suffix in kinds]
+    """The feeds of this search: media type, name and address."""
+    kinds = (("application/atom+xml", "Atom"), ("application/feed+json", "JSON Feed"))
+    return [(*kind, address) for kind, address in zip(kinds, feeds(parameters).values(), strict=True)]
 
 
 def _cards(

@@ -76,7 +76,8 @@ def extras_calls(engine: SearchIndex, questions: Questions) -> Iterator[tuple[st
 
     def helping(q: str, **more: str) -> Callable[[], object]:
         parsed = from_pairs([("q", q), *more.items()], {})
-        return lambda: alternatives(engine, parsed)
+        hits = engine.search(parsed.query)
+        return lambda: alternatives(engine, parsed, hits)
 
     word = questions.word
     filters = {"tag": "nosuch", "acceptedCurrency": "USD", "interval": "month", "verified": "true", "owner": "nobody"}

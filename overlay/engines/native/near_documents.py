@@ -12,8 +12,8 @@ from overlay.engines.native.segment import Ints
 from overlay.search.diversity import flooding, spread
 from overlay.search.meaning import NEAREST
 from overlay.search.nearest import Nearest
+from overlay.search.piece_table import Vector
 from overlay.search.query import Query
-from overlay.search.text_vectors import Vector
 
 
 def nearest_documents(queries: SegmentQueries, query: Query, vector: Vector) -> list[Nearest]:

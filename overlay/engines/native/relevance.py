@@ -18,13 +18,14 @@ from overlay.engines.native.results import SegmentQueries
 from overlay.engines.native.segment import Ints, NativeRecord, Segment
 from overlay.search.diversity import diversified, flooding, spread
 from overlay.search.facts import EXACT
-from overlay.search.meaning import MOST_ALONE, floor
+from overlay.search.meaning import MOST_ALONE, floor, is_far
 from overlay.search.nearest import Nearest, cosines_of, fused
+from overlay.search.piece_table import Vector
 from overlay.search.planner import CANDIDATES
 from overlay.search.query import NO_MATCHES, EngineHit, Matches, Query
 from overlay.search.ranker import EXACT_NAME, Floats
 from overlay.search.rerank import Bounded, Factors, Scored, factors_of_all, factors_of_best
-from overlay.search.text_vectors import Vector, of_question
+from overlay.search.text_vectors import of_question
 
 MOST_RANKED = 4_000
 """The number of documents of a segment that are ranked for a first page: those of the highest bounds."""
@@ -57,6 +58,9 @@ def by_relevance(queries: SegmentQueries, newest: float, query: Query, start: in
         return Matches([], total, matched, {})
     vector = of_question(query.text) if plan.meaning else _NO_VECTOR
     near = nearest_documents(queries, query, vector) if finds_by_meaning else [_NOT_NEAR] * len(queries)
+    listings = sum(part.segment.documents for part in queries)
+    greatest = max(float(part.cosines.max(initial=0.0)) for part in near)
+    nothing_near = finds_by_meaning and not matched and is_far(greatest, listings)
     ranked = _Ranked(queries, list(map(_with_near, bounded, near)), newest, CANDIDATES, MOST_RANKED)
     order = ranked.order()[:CANDIDATES]
     names_sources = query.owners or query.domains or query.group
@@ -82,7 +86,7 @@ def by_relevance(queries: SegmentQueries, newest: float, query: Query, start: in
         beyond = _beyond(queries, ranked_before, newest, 1 - plan.meaning, first, stop) if has_more else []
         merged = sorted([*beyond, *ranked.rows(others_near, 1)], key=lambda row: row.key)
         rows += merged[start - first : stop - first]
-    return Matches(rows, total, matched, {})
+    return Matches(rows, total, matched, {}, nothing_near)
 
 
 def _best(queries: SegmentQueries, newest: float, left_out: Sequence[int], most: int) -> tuple[list[Bounded], int, int]:

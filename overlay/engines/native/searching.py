@@ -36,11 +36,12 @@ def search(segments: Sequence[Segment], newest: float, query: Query, plan: Query
         results = [part.results() for part in queries]
         facets = _facets(results, query, has_words=bool(plan.groups))
         if is_by_relevance:
-            rows = by_relevance(queries, newest, query, start, stop).rows
+            ranked = by_relevance(queries, newest, query, start, stop)
+            rows, far = ranked.rows, ranked.is_far
         else:
-            rows = _explained(in_order(results, query, start, stop), queries, newest, words)
+            far, rows = False, _explained(in_order(results, query, start, stop), queries, newest, words)
         total, matched = sum(len(result.documents) for result in results), sum(result.matched for result in results)
-        matches = Matches(rows, total, matched, facets)
+        matches = Matches(rows, total, matched, facets, far)
     for part in queries:
         part.give_back()
     return matches

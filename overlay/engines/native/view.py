@@ -18,7 +18,7 @@ from overlay.engines.native.manifest import Manifest, SegmentEntry
 from overlay.engines.native.native_terms import NativeTerms
 from overlay.engines.native.segment import Bytes, Segment
 from overlay.engines.native.segment_file import SegmentError, SegmentFile
-from overlay.search.text_vectors import table_hash
+from overlay.search.piece_table import table_hash
 
 _EMPTY = Manifest(0, None, 0, (), "")
 

@@ -30,7 +30,7 @@ from overlay.engines.native.merging import merge
 from overlay.engines.native.segment import Bytes, Segment
 from overlay.engines.native.segment_file import SegmentError, SegmentFile
 from overlay.engines.native.view import NativeView
-from overlay.search.text_vectors import table_hash
+from overlay.search.piece_table import table_hash
 
 if TYPE_CHECKING:
     from overlay.search.document import Document

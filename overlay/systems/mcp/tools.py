@@ -51,7 +51,8 @@ INSTRUCTIONS = (
     "with `search`, use the `id` of a result for the other tools. " + NOTICE
 )
 PAGE_MEMBERS = (
-    "matched", "totalRelation", "nextCursor", "priceComparison", "corrected", "unappliedFilters", "notes",
+    "matched", "totalRelation", "nextCursor", "priceComparison", "corrected", "unappliedFilters", "notes", "weak",
+    "follow",
 )  # fmt: skip
 """The members of a page (schema `Page`), besides the items, that `search` answers with."""
 

@@ -51,6 +51,32 @@ async def test_items_are_marked_and_not_counted(session: ClientSession) -> None:
     assert [(item["name"], "byMeaning" in item) for item in by_words["items"]] == [("Forecast", False)]
 
 
+async def test_where_nothing_is_near_the_answer_says_so_and_how_to_follow_the_search(session: ClientSession) -> None:
+    page = await get(session, "/v1/search?type=agent&q=marry+a+dentist+in+my+city&limit=5")
+    assert page["weak"] is True
+    assert [item["name"] for item in page["items"]] == ["Forecast"]
+    assert "nothing-here" in [note["code"] for note in page["notes"]]
+    assert page["follow"]["webhook"] == "/v1/subscriptions"
+    for name in ("atom", "json"):
+        assert page["follow"][name].endswith("?type=agent&q=marry+a+dentist+in+my+city")
+        async with session.get(page["follow"][name]) as feed:
+            assert feed.status == 200
+    by_words = await get(session, "/v1/search?q=rain+wind")
+    assert not {"weak", "follow"} & by_words.keys()
+    async with session.get("/?q=marry+a+dentist+in+my+city", headers={"Accept": "text/html"}) as answer:
+        assert "No listing here seems to do this" in await answer.text()
+
+
+async def test_words_near_to_one_that_no_listing_has_are_proposed(tmp_path: Path) -> None:
+    kit = ChainKit()
+    kit.mine(*(kit.inscribe(agent(f"Desk {n}", description="Currency exchange")) for n in range(3)))
+    chain = MemoryChain()
+    chain.arrive(*kit.blocks)
+    async with serving(new_app(tmp_path, chain, search=f"native:{tmp_path}/index")) as session:
+        page = await get(session, "/v1/search?q=euros")
+    assert {"q": "currency", "total": 3} in page["didYouMean"]
+
+
 async def test_the_page_says_that_no_words_matched(session: ClientSession) -> None:
     async with session.get(f"/?q={quote(QUESTION)}", headers={"Accept": "text/html"}) as answer:
         page = await answer.text()

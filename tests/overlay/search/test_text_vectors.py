@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.search import text_vectors
-from overlay.search.text_vectors import SIZE, Vector, of_question, pieces_of, table_hash, vector, vectors
+from overlay.search.piece_table import table_hash
+from overlay.search.text_vectors import SIZE, Vector, of_question, pieces_of, vector, vectors
 from parsers.cards import Skill
 from tests.contracts.listed import listing
 
