@@ -384,7 +384,7 @@ class _PastRegistrations:
 def _unseen(txid: bytes) -> dict[str, Any]:
     detail = (
         "the registry has no record of it: it is not in a block that is indexed, or nothing in it is meant for the "
-        "registry; diagnose its raw bytes (`a2b diagnose --raw`, the page Check & track) to see what they would say"
+        "registry; diagnose its raw bytes to see what they would say"
     )
     return {
         "txid": txid[::-1].hex(), "found": False, "where": "nowhere", "source": None,

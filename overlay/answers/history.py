@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from overlay.answers.items import CardDrift, FaultNote
+from overlay.answers.items import CardDrift, FaultNote, ItemChange
 from overlay.answers.record import Count, Hex, OutpointText, Record, Time, Txid, text
 
 Header = Annotated[str, text(pattern="^[0-9a-f]{160}$")]
@@ -31,6 +31,10 @@ class ListingRevision(Record, kw_only=True):
     spent: OutpointText | None = None
     block_hash: Txid | None = None
     timestamp: Time | None
+    changes: Annotated[
+        tuple[ItemChange, ...],
+        Meta(description="Of a valid one: pay-to addresses, owner, URL, command, prices and skills that it changed."),
+    ] = ()
 
 
 class ListingHistory(Record, kw_only=True):

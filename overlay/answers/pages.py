@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict
 from msgspec import Meta, field
 
 from overlay.answers.items import KINDS, FaultNote, Item
-from overlay.answers.record import Count, Record, Time, words
+from overlay.answers.record import Count, Record, TestNetwork, Time, words
 from overlay.search.query import FACETS
 from overlay.search.sorting import AMOUNT, PER_DAY
 
@@ -73,6 +73,7 @@ class IndexGeneration(TypedDict):
 class SearchPage(Record, kw_only=True):
     """A page of items."""
 
+    test_network: TestNetwork = ""
     items: tuple[Item, ...]
     total: Count
     matched: Annotated[Count, Meta(description="How many of the results hold all words of `q` but stop words.")]

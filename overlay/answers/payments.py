@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from overlay.answers.items import STATUSES, FaultNote, PendingUpdate
 from overlay.answers.pages import AnswerRates
-from overlay.answers.record import Amount, Count, Record, Time, Txid, words
+from overlay.answers.record import Amount, Count, Record, TestNetwork, Time, Txid, words
 from parsers.claims.amount_due import STAGES
 
 RefusalCode = Annotated[int | None, Meta(description="Where `ok` is false: the JSON-RPC code of A2B §5.3.")]
@@ -25,8 +25,10 @@ class PriceQuote(Record, kw_only=True):
     """The amount to pay now; where not `ok`, `code`, `error` and `detail` explain why there is no amount, or why no
     payment can reach the address."""
 
+    test_network: TestNetwork = ""
     ok: bool
     id: str
+    network: Annotated[str, words("mainnet", "testnet", "regtest", description="Of the listing's chain.")] = ""
     status: Annotated[str, words(*STATUSES)] = ""
     config_id: str
     stage: Annotated[str, words(*STAGES)]
@@ -56,9 +58,10 @@ class PriceQuote(Record, kw_only=True):
     notes: Annotated[
         tuple[FaultNote, ...], Meta(description="`refused-quote`: the last good rate is used, and why.")
     ] = ()
-    valid_until: Annotated[Time | None, Meta(description="From when on the rates are too old; null without any.")] = (
-        None
-    )
+    valid_until: Annotated[
+        Time | None,
+        Meta(description="From when on the rates are too old; absent without any: it holds until the card changes."),
+    ] = None
 
 
 class PaymentReview(Record, kw_only=True):

@@ -57,6 +57,9 @@ Txid = Annotated[str, text(pattern="^[0-9a-f]{64}$")]
 Hex = Annotated[str, text(pattern="^([0-9a-f]{2})+$")]
 OutpointText = Annotated[str, text(pattern="^[0-9a-f]{64}_[0-9]+$")]
 Time = Annotated[str, text(format="date-time")]
+TestNetwork = Annotated[
+    str, Meta(description="A sentence where the chain is a test network, whose work proves nothing; else absent.")
+]
 PerDay = Annotated[
     Amount | None,
     Meta(

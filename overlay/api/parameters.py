@@ -184,8 +184,8 @@ SEARCH = table(
         "The currency of `maxPrice`, `minPrice` and of sorting by price. Default: the one of `acceptedCurrency`, "
         "else `A2B_PRICE_CURRENCY` (USD) where a feed quotes it, else each offer's own (with bounds and several of "
         "`acceptedCurrency` it must be given). Offers in other currencies are converted by the newest exchange rates, "
-        "which the answer has in `rates`; an offer without a quote does not meet a price filter, and where nothing can "
-        "be converted the answer names `priceCurrency` in `unappliedFilters`, if it was given.",
+        "which the answer has in `rates`; an offer without a quote does not meet a price filter. Where nothing can be "
+        "converted, only offers in this currency are compared, as `notes` says.",
         values.currency,
     ),
     parameter(
@@ -212,7 +212,7 @@ SEARCH = table(
     ),
     parameter(
         "verified", "`true`: only listings with a domain badge or a met hash; `false`: only those without.",
-        values.truth, member="verified", label="Verified", type="boolean",
+        values.truth, aliases=("confirmed",), member="verified", label="Verified", type="boolean",
     ),
     parameter(
         "flagged", "`false`: no listing with a warning of high severity; `true`: only those.", values.truth,

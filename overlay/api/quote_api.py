@@ -18,6 +18,7 @@ from overlay.api.values import shown
 from overlay.listings import lookup
 from overlay.listings.item_json import pending_update
 from overlay.pricing.exchange_rates import ExchangeRates
+from overlay.text.network_words import network_kind, network_note
 from overlay.text.timestamps import timestamp
 from parsers.bitcoin.address import looks_valid
 from parsers.cards.money import plain
@@ -52,12 +53,12 @@ def amount_due_json(quote: AmountDue, currency: str, exchange: ExchangeRates) ->
         "least": plain(amounts.least),
         "rate": plain(amounts.rate),
         "slippagePct": plain(amounts.slippage),
-        "validUntil": timestamp(table.until) if table else None,
     }
     if DECIMALS.get(currency) == SATOSHIS:
         members |= {"neededSatoshis": satoshis(amounts.amount), "leastSatoshis": satoshis(amounts.least)}
-    notes = {"notes": [{"code": "refused-quote", "detail": note}]} if note else {}
-    return members | ({"rates": exchange.table_json(table)} if table else {}) | notes
+    if table:
+        members |= {"validUntil": timestamp(table.until), "rates": exchange.table_json(table)}
+    return members | ({"notes": [{"code": "refused-quote", "detail": note}]} if note else {})
 
 
 async def quote(request: web.Request) -> web.Response:
@@ -83,8 +84,11 @@ def quoted(services: AppServices, parameters: dict[str, Any]) -> dict[str, Any]:
         (ticker for ticker in (offer.currency, *offer.accepted) if ticker in carried), ""
     )
     currency = coin if coin and currency == SATS else currency
+    note = network_note(listing.caip2)
+    first: dict[str, Any] = {"testNetwork": note} if note else {}
     answer: dict[str, Any] = {
         "id": listing.id,
+        "network": network_kind(listing.caip2),
         "status": listing.status,
         "configId": offer.id,
         "stage": stage,
@@ -98,14 +102,14 @@ def quoted(services: AppServices, parameters: dict[str, Any]) -> dict[str, Any]:
         answer["pending"] = as_json(update)
     if not currency:
         detail = f"no chain here carries {' or '.join(map(shown, offer.accepted[:16]))}: name another currency"
-        return {"ok": False, "code": "no-chain", "error": "CurrencyUnsupported", "detail": detail} | answer
+        return first | {"ok": False, "code": "no-chain", "error": "CurrencyUnsupported", "detail": detail} | answer
     try:
         amount = amount_due(offer, stage, currency, services.exchange)
     except PaymentRefusedError as error:
-        return {"ok": False, "code": error.code, "error": error.name, "detail": str(error)} | answer
+        return first | {"ok": False, "code": error.code, "error": error.name, "detail": str(error)} | answer
     anchor = {"amount": plain(amount.due.anchor), "currency": offer.currency}
     payable = _payable(offer, currency, amount.due, carried.get(currency, "mainnet"))
-    return payable | answer | {"anchor": anchor} | amount_due_json(amount, currency, services.exchange)
+    return first | payable | answer | {"anchor": anchor} | amount_due_json(amount, currency, services.exchange)
 
 
 def carried_currencies(chains: Iterable[str]) -> dict[str, str]:

@@ -23,12 +23,16 @@ from overlay.search.facts import EXACT
 from overlay.search.query import PRICE_SORTS, Hits, Lookup, Query, question_mark
 from overlay.search.query_syntax import ParsedText
 from overlay.search.sorting import DOWNWARD, is_key
+from overlay.text.network_words import network_note
 from overlay.text.safe_text import on_one_line, one_line
 from parsers.cards.intervals import meant
 from parsers.cards.rate_table import RateTable
 
 ABOVE_THE_TIP = "above-the-tip"
 """The code of a height above the indexed one."""
+
+NO_CHAIN = "no-chain"
+"""The code of a height that is compared with nothing, as no chain is configured."""
 
 _BOUNDS = frozenset({"minPrice", "maxPrice"})
 _HEIGHTS = {name: FILTERS[name].member for name in ("fromBlock", "toBlock", "asOfHeight")}
@@ -46,7 +50,8 @@ class SearchRequest(NamedTuple):
     parameters that could not be applied, `notes` the reasons. `text` is `q` unchanged. `rates` is the table that
     converts prices, if any. `after` is the state of the index at the page before, for a cursor, and `continued` the
     mark of the question that this page answered. `fields` are the members of items to answer; None: all. `parameters`
-    are those of the URL with a value, `systems` those that are served."""
+    are those of the URL with a value, `systems` those that are served. `test_network` is a sentence that names the test
+    networks that are searched."""
 
     query: Query
     kind: str
@@ -63,6 +68,7 @@ class SearchRequest(NamedTuple):
     fields: frozenset[str] | None = None
     parameters: tuple[tuple[str, str], ...] = ()
     systems: Collection[str] = NAMES
+    test_network: str = ""
 
     @property
     def is_converted(self) -> bool:
@@ -71,8 +77,8 @@ class SearchRequest(NamedTuple):
 
     @property
     def unapplied(self) -> list[str]:
-        """The parameters that could not be applied."""
-        return [note.parameter for note in self.notes if note.parameter]
+        """The parameters that could not be applied: items may not meet them."""
+        return [note.parameter for note in self.notes if note.parameter and note.code == NO_CHAIN]
 
     def notes_on(self, hits: Hits) -> tuple[Fault, ...]:
         """The notes of a page of hits."""
@@ -86,8 +92,10 @@ class SearchRequest(NamedTuple):
         return (*notes, _looked_up(hits.lookup)) if hits.lookup else notes
 
     def note_members(self, hits: Hits) -> dict[str, Any]:
-        """`weak`, `follow`, `corrected`, `unappliedFilters` and `notes` of a page, as far as there are any (law 15)."""
-        members = {
+        """`testNetwork`, `weak`, `follow`, `corrected`, `unappliedFilters` (law 15) and `notes` of a page, as far as
+        there are any."""
+        members: dict[str, Any] = {
+            "testNetwork": self.test_network,
             "weak": hits.is_weak,
             "follow": follow(self.parameters, self.systems) if hits.is_weak else {},
             "corrected": [{"word": word, "to": to} for word, to in hits.plan.corrected] if hits.total else [],
@@ -191,6 +199,7 @@ def from_pairs(
         fields=frozenset(values_by_name["fields"]) | {"id"} if "fields" in values_by_name else None,
         parameters=tuple([pair for pair in parameters if pair[1].strip()]),
         systems=systems,
+        test_network=network_note(*(chains[name] for name in names or chains)),
     )
 
 
@@ -374,7 +383,7 @@ def _on_heights(values_by_name: Mapping[str, Any], names: tuple[str, ...], heigh
         return
     if height_chain is None:
         for name in filter(_HEIGHTS.__contains__, values_by_name):
-            yield Fault("no-chain", "no chain is configured yet, so there is no height to compare", name)
+            yield Fault(NO_CHAIN, "no chain is configured yet, so there is no height to compare", name)
     if len(names) > 1:
         others = ", ".join(names[1:])
         yield Fault("one-chain", f"heights are those of {names[0]}: nothing of {others} is shown", "chain")

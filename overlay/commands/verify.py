@@ -153,6 +153,8 @@ def _check(
 
 
 def _show(report: VerificationReport) -> None:
+    if report.note:
+        say(on_one_line(report.note))
     say(f"{on_one_line(report.id)} on {on_one_line(report.chain)}")
     for step in report.steps:
         say(f"{step.step}: {step.outcome}")

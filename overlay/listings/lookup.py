@@ -11,6 +11,7 @@ from overlay.listings.from_pointer import why_not
 from overlay.listings.ids import parse_id
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import HistoryEntry
+from overlay.listings.revision_changes import with_changes
 from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
 from parsers.bitcoin.tx import Outpoint, transaction_name
 from parsers.pointers.locator import a_label
@@ -75,8 +76,7 @@ def registration(repository: ListingRepository, registration_id: str, text: str)
     if record is None and (ids := _ids_of(repository, text)):
         raise ListedUnderError(text, ids)
     if record is None:
-        why = "diagnose its transaction (`a2b diagnose`, the page Check & track) to see why"
-        raise ListingNotFoundError(f"no listing has the id {_quoted(text)}; {why}")
+        raise ListingNotFoundError(f"no listing has the id {_quoted(text)}; diagnose its transaction to see why")
     return record
 
 
@@ -148,7 +148,8 @@ def history(repository: ListingRepository, text: str) -> dict[str, Any]:
     entries = repository.history(registration_id) if _is_well_formed(registration_id) else []
     if not entries:
         registration(repository, registration_id, text)
-    members = {"id": registration_id, "revisions": [revision(entry) for entry in entries]}
+    revisions = with_changes(repository, registration_id, entries, [revision(entry) for entry in entries])
+    members = {"id": registration_id, "revisions": revisions}
     drifts = [
         {"cardSha256": drift.sha256.hex(), "since": timestamp_of_milliseconds(drift.since)}
         for drift in repository.drifts(registration_id)

@@ -4,7 +4,7 @@ anything."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from overlay.listings.listing import Listing, Shown
@@ -62,9 +62,27 @@ def _changes(listing: Listing) -> Iterator[PendingChange]:
     values = [("owner", listing.state.owner, pending.owner)]
     if pending.cards is not None and not pending.is_burned:
         values += _of_cards(listing.card, _same(listing, pending.cards))
+    yield from _differing(values)
+
+
+def _differing(values: Iterable[tuple[str, str | None, str | None]]) -> Iterator[PendingChange]:
     for what, before, after in values:
         if (before or None) != (after or None):
             yield PendingChange(what, _cut(before, MAX_TEXT), _cut(after, MAX_TEXT))
+
+
+def card_changes(before: Sequence[Shown], after: Sequence[Shown]) -> Iterator[PendingChange]:
+    """The changes from the agent or the servers of a card to those of a later one; servers are compared by their keys,
+    unless each card has one."""
+    keys = {_key(card, len(after)): card for card in after}
+    for card in before:
+        yield from _differing(_of_cards(card, keys.pop(_key(card, len(before)), None)))
+    for card in keys.values():
+        yield from _differing((("url", None, card.url), ("command", None, _command(card))))
+
+
+def _key(card: Shown, count: int) -> str:
+    return card.key if isinstance(card, McpServer) and count > 1 else ""
 
 
 def _same(listing: Listing, cards: Sequence[Shown]) -> Shown | None:

@@ -1,4 +1,4 @@
-"""What each revision of a history changed, compared with the one before it."""
+"""The changes by each revision of a history, compared with the one before it."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from overlay.text.network_words import network_note
 from overlay.verify import item_members, server_answer, steps
 from overlay.verify.completeness import Completeness
 from overlay.verify.domains import Hosts
@@ -85,6 +86,11 @@ class VerificationReport:
     not_proved_members: tuple[str, ...] = ()
 
     @property
+    def note(self) -> str:
+        """The sentence that its chain is a test network; "" for a main one."""
+        return network_note(self.chain)
+
+    @property
     def missing(self) -> list[str]:
         """The required steps that are not proved."""
         return [
@@ -94,9 +100,10 @@ class VerificationReport:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """The report as JSON."""
+        """The report as JSON; a test network comes first."""
         return {
-            "id": self.id, "chain": self.chain, "verified": not self.missing, "notProved": self.missing,
+            **({"testNetwork": self.note} if self.note else {}), "id": self.id, "chain": self.chain,
+            "proved": not self.missing, "verified": not self.missing, "notProved": self.missing,
             "notProvedMembers": list(self.not_proved_members), "steps": [result._asdict() for result in self.steps],
         }  # fmt: skip
 

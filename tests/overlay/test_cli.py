@@ -305,7 +305,7 @@ def test_what_nobody_knows_is_not_found(command: str, name: str, run: Run, data:
     result = run(command, name, "--data", data)
     assert (result.code, result.out) == (1, "")
     assert "no listing has the id" in result.err
-    assert result.err.endswith("; diagnose its transaction (`a2b diagnose`, the page Check & track) to see why\n")
+    assert result.err.endswith("; diagnose its transaction to see why\n")
     assert "\x1b" not in result.err
 
 

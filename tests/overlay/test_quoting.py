@@ -47,7 +47,7 @@ def test_deposit_and_final_part_make_the_whole() -> None:
         "deposit": Decimal("0.006"), "final": Decimal("0.024"), "full": Decimal("0.03"),
     }  # fmt: skip
     assert amount_due_json(parts["final"], "BSV", NONE) == {
-        "amount": "0.024", "least": "0.02376", "rate": "1", "slippagePct": "0.01", "validUntil": None,
+        "amount": "0.024", "least": "0.02376", "rate": "1", "slippagePct": "0.01",
         "neededSatoshis": 2_400_000, "leastSatoshis": 2_376_000,
     }  # fmt: skip
 
@@ -180,10 +180,12 @@ async def test_a_quote_is_served_for_a_listings_price(serve: Serve, services: Ap
     assert answer == {
         "ok": False, "error": "address-checksum",
         "detail": "the address has no valid checksum, so no payment can reach it: 1WatchtowerAddr",
+        "testNetwork": "bsv:regtest is a test network: its work proves nothing, and its coins have no value",
+        "network": "regtest",
         "id": TOWER, "status": "live", "configId": "wt-basic", "stage": "full", "currency": "BSV",
         "interval": None, "depositPct": None, "address": "1WatchtowerAddr",
         "anchor": {"amount": "0.00045", "currency": "BSV"}, "amount": "0.00045", "least": "0.0004455", "rate": "1",
-        "slippagePct": "0.01", "validUntil": None, "neededSatoshis": 45_000, "leastSatoshis": 44_550,
+        "slippagePct": "0.01", "neededSatoshis": 45_000, "leastSatoshis": 44_550,
     }  # fmt: skip
     assert await get(client, f"/v1/quote?id={TOWER}") == answer
     refused = await get(client, f"/v1/quote?id={TOWER}&currency=usd")

@@ -19,10 +19,11 @@ def test_the_local_data_is_verified_in_words(run: Run, data: Path) -> None:
     result = run("verify", TOWER, "--offline", "--data", data)
     assert result.code == 0
     lines = result.out.splitlines()
-    assert lines[0] == f"{TOWER} on bsv:regtest"
+    assert lines[0] == "bsv:regtest is a test network: its work proves nothing, and its coins have no value"
+    assert lines[1] == f"{TOWER} on bsv:regtest"
     assert lines[-1] == "verified"
     assert lines[-2].startswith("members not proved: chain, changedHeight, deprecated, domain, ")
-    messages = [line.split(": ") for line in lines[1:-2] if not line.startswith("    ")]
+    messages = [line.split(": ") for line in lines[2:-2] if not line.startswith("    ")]
     assert [name for name, _ in messages] == STEPS
     assert [outcome for _, outcome in messages] == ["proved"] * 8 + ["not checked"] * 2
     assert "126 headers from the genesis block of bsv regtest on" in result.out

@@ -26,7 +26,8 @@ READ, MAX_READ = 64, 500
 """Skills of a listing, and characters of each, that are compared with the question."""
 
 _AS_STORED = (
-    "deprecated", "sale", "health", "observedTools", "rating", "cost", "tags", "lacks", "byMeaning", "duplicates",
+    "pending", "deprecated", "sale", "health", "observedTools", "rating", "cost", "tags", "lacks", "byMeaning",
+    "duplicates",
 )  # fmt: skip
 """Members of a result that are those of the item."""
 
@@ -75,7 +76,6 @@ def result(item: Json, question: Set[str] = frozenset()) -> dict[str, Any]:
         "domain": _domain(item["domain"] or {}),
         "chain": item["chain"],
         "integrity": item["integrity"] if item["integrity"] != "inscribed" else None,
-        "pending": (item.get("pending") or {}).get("summary"),
         **_skills(item["skills"], question),
         "tools": item["tools"][:OTHERS],
         **_prices(item["offers"], item.get("cheapest")),

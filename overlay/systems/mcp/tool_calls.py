@@ -64,7 +64,8 @@ async def call(source: ToolSource, name: str, arguments: Mapping[str, Any]) -> d
     try:
         answer = await tool(source, arguments)
         required = {member: answer[member] for member in REQUIRED[name] if member in answer}
-        return {"notice": NOTICE, **required, **compact(answer)}
+        first = {member: answer[member] for member in ("testNetwork",) if answer.get(member)}
+        return {"notice": NOTICE, **first, **required, **compact(answer)}
     except ProblemError as error:
         details = [fault.detail for fault in error.faults[:8]] or [error.detail]
         raise ToolRefusedError("; ".join(details)) from None
@@ -97,8 +98,18 @@ def _id(arguments: Mapping[str, Any]) -> str:
     return checked(ListingArguments, arguments).id
 
 
-def _quote(source: ToolSource, arguments: Mapping[str, Any]) -> Awaitable[Mapping[str, Any]]:
-    return source.quote(list(checked(QuoteArguments, arguments).model_dump(exclude_none=True).items()))
+async def _verify(source: ToolSource, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _without("verified", await source.verify(_id(arguments)))
+
+
+async def _quote(source: ToolSource, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A quote, without the address where nothing can be paid."""
+    quote = await source.quote(list(checked(QuoteArguments, arguments).model_dump(exclude_none=True).items()))
+    return quote if quote["ok"] else _without("address", quote)
+
+
+def _without(name: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {member: value for member, value in answer.items() if member != name}
 
 
 _CALLS: dict[str, Callable[[ToolSource, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]] = {
@@ -106,6 +117,6 @@ _CALLS: dict[str, Callable[[ToolSource, Mapping[str, Any]], Awaitable[Mapping[st
     "get": _get,
     "history": lambda source, arguments: source.history(_id(arguments)),
     "diagnose": lambda source, arguments: source.diagnose(checked(DiagnoseArguments, arguments).what.strip()),
-    "verify": lambda source, arguments: source.verify(_id(arguments)),
+    "verify": _verify,
     "quote": _quote,
 }

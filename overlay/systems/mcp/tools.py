@@ -51,8 +51,8 @@ INSTRUCTIONS = (
     "with `search`, use the `id` of a result for the other tools. " + NOTICE
 )
 PAGE_MEMBERS = (
-    "matched", "totalRelation", "nextCursor", "priceComparison", "corrected", "unappliedFilters", "notes", "weak",
-    "follow",
+    "testNetwork", "matched", "totalRelation", "nextCursor", "priceComparison", "corrected", "unappliedFilters",
+    "notes", "weak", "follow",
 )  # fmt: skip
 """The members of a page (schema `Page`), besides the items, that `search` answers with."""
 
@@ -60,6 +60,9 @@ SEARCH_ARGUMENTS = {
     name: parameter for name, parameter in SEARCH.names.items() if parameter.name not in ONLY_OVER_HTTP | {"offset"}
 }
 """The parameters of `GET /v1/search` that `search` takes, by all their names."""
+
+_NAMES = {"verified": "confirmed"}
+"""Parameters that the schema names otherwise: a domain has a badge, a listing is confirmed, and a proof is proved."""
 
 
 class RegistryTool(NamedTuple):
@@ -87,11 +90,11 @@ _REPORT: dict[str, Any] = {
     "type": "object",
     "properties": {
         "id": {"type": "string"},
-        "verified": {"type": "boolean"},
+        "proved": {"type": "boolean"},
         "notProved": {"type": "array", "items": {"type": "string"}},
         "steps": {"type": "array", "items": {"type": "object"}},
     },
-    "required": ["id", "verified", "notProved", "steps"],
+    "required": ["id", "proved", "notProved", "steps"],
 }
 """The report of a verification, which is made on the machine of the user."""
 
@@ -119,7 +122,8 @@ _IN_SHORT = {
 
 
 def _search_schema() -> dict[str, Any]:
-    properties = {parameter.name: _argument(parameter) for parameter in SEARCH_ARGUMENTS.values()}
+    parameters = {parameter.name: parameter for parameter in SEARCH_ARGUMENTS.values()}
+    properties = {_NAMES.get(name, name): _argument(parameter) for name, parameter in parameters.items()}
     properties["type"] |= {"items": {"enum": KINDS}}
     properties["limit"] |= {"default": DEFAULT_LIMIT}
     return {"type": "object", "properties": properties, "additionalProperties": False}
@@ -186,7 +190,8 @@ TOOLS = (
         "verify",
         "Verify a listing",
         "Check the proof of a listing: its card's hash, its transactions, their merkle paths and the headers' proof of "
-        "work. `verified` says whether all hold; `steps` say what was checked, `notProved` those that do not.",
+        "work. `proved` says whether all hold; `steps` say what was checked, `notProved` those that do not. On a "
+        "`testNetwork` a proof proves nothing.",
         _schema(ListingArguments),
         _REPORT,
     ),
@@ -194,7 +199,8 @@ TOOLS = (
         "quote",
         "Quote a price",
         "What an offer of a listing costs now, in a currency that it accepts, with the address to pay to, the exchange "
-        "rate and until when it holds. `ok` is false where there is no amount, `detail` says why. It reserves nothing.",
+        "rate and until when it holds: `validUntil`, or without a rate until the card changes. `ok` is false where no "
+        "payment can be made, and `detail` says why. It reserves nothing.",
         _schema(QuoteArguments),
         outline("Quote", ("ok", "id", "configId", "currency"), ("amount", "address")),
     ),

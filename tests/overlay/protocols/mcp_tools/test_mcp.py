@@ -114,8 +114,13 @@ def test_every_tool_answers_as_the_api_does(ask: Ask, overlay_url: str) -> None:
     assert shown["history"]["revisions"] == [compact(revision) for revision in history["revisions"]]
     diagnosis = read_json(f"{overlay_url}/v1/diagnose/{WATCHTOWER[:64]}")
     assert shown["diagnose"] == {"notice": NOTICE, "listed": diagnosis["listed"], **compact(diagnosis)}
-    assert (shown["verify"]["verified"], shown["verify"]["notProved"]) == (True, [])
+    assert (shown["verify"]["proved"], shown["verify"]["notProved"]) == (True, [])
+    assert "verified" not in shown["verify"]
     assert shown["quote"]["configId"] == "watchtower-month"
+    for name in ("search", "verify", "quote"):
+        assert list(shown[name])[1] == "testNetwork", name
+    assert shown["quote"]["network"] == "regtest"
+    assert "validUntil" not in shown["quote"]
 
 
 def test_all_pages_together_are_everything(ask: Ask, overlay_url: str) -> None:
@@ -132,15 +137,19 @@ def test_all_pages_together_are_everything(ask: Ask, overlay_url: str) -> None:
     assert sorted(ask(work)) == sorted(item["id"] for item in api_page(overlay_url, limit=100)["items"])
 
 
-def test_what_could_not_be_applied_is_named(ask: Ask, overlay_url: str) -> None:
+def test_a_note_on_what_was_not_compared_contradicts_no_list_of_filters(ask: Ask, overlay_url: str) -> None:
     arguments = {"maxPrice": "5", "priceCurrency": "XYZ"}
 
     async def work(client: Client) -> Any:
         return (await client.call_tool("search", arguments)).structured_content
 
     page, expected = ask(work), api_page(overlay_url, **arguments)
-    assert page["unappliedFilters"] == expected["unappliedFilters"] == ["priceCurrency"]
     assert page["notes"] == expected["notes"]
+    assert "only offers priced in 'XYZ' were compared" in page["notes"][0]["detail"]
+    assert not {"unappliedFilters"} & (page.keys() | expected.keys())
+    assert list(page)[:2] == ["notice", "testNetwork"]
+    assert page["testNetwork"] == expected["testNetwork"]
+    assert page["testNetwork"].startswith("bsv:regtest is a test network: its work proves nothing")
 
 
 def test_filters_are_taken_by_their_other_names_too(ask: Ask, overlay_url: str) -> None:
