@@ -249,7 +249,7 @@ class ExplainedWord(Record, kw_only=True):
     word: str
     score: float
     term: str | None
-    match: Annotated[str, words("exact", "joined", "corrected", "split", "completed")] | None
+    match: Annotated[str, words("exact", "joined", "corrected", "split", "completed", "related")] | None
     edits: Count | None = None
 
 

@@ -38,6 +38,13 @@ class Respelling(TypedDict):
     total: Count
 
 
+class RelatedWords(Record, kw_only=True):
+    """A word, and words near to it in meaning, which count less."""
+
+    word: str
+    terms: tuple[str, ...]
+
+
 class SavedSearch(TypedDict, total=False):
     """Where a search can be followed: paths of its feeds, and the path to POST a subscription of a webhook to; those
     that this server has."""
@@ -104,6 +111,10 @@ class SearchPage(Record, kw_only=True):
     corrected: Annotated[
         tuple[Correction, ...],
         Meta(description="Words of `q` that no listing contains, and what was searched for instead."),
+    ] = ()
+    related: Annotated[
+        tuple[RelatedWords, ...],
+        Meta(description="Words of `q` in place of which items of this page have words that are near in meaning."),
     ] = ()
     notes: tuple[FaultNote, ...] = ()
     explain: Annotated[

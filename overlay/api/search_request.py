@@ -92,12 +92,13 @@ class SearchRequest(NamedTuple):
         return (*notes, _looked_up(hits.lookup)) if hits.lookup else notes
 
     def note_members(self, hits: Hits) -> dict[str, Any]:
-        """`testNetwork`, `weak`, `follow`, `corrected`, `unappliedFilters` (law 15) and `notes` of a page, as far as
-        there are any."""
+        """`testNetwork`, `weak`, `follow`, `related`, `corrected`, `unappliedFilters` (law 15) and `notes` of a page,
+        as far as there are any."""
         members: dict[str, Any] = {
             "testNetwork": self.test_network,
             "weak": hits.is_weak,
             "follow": follow(self.parameters, self.systems) if hits.is_weak else {},
+            "related": [{"word": word, "terms": terms} for word, terms in hits.related.items()],
             "corrected": [{"word": word, "to": to} for word, to in hits.plan.corrected] if hits.total else [],
             "unappliedFilters": self.unapplied,
             "notes": [note.as_json() for note in self.notes_on(hits)],

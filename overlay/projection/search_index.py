@@ -40,6 +40,7 @@ from overlay.search.query import (
     looked_up,
     without_phrases,
 )
+from overlay.search.related_words import with_related
 from overlay.search.rerank import Factors, Scored
 from overlay.search.value_lists import resolved
 
@@ -198,6 +199,7 @@ class SearchIndex:
         planned = plan(query.text, engine.terms())
         if self.has_meaning:
             planned = planned._replace(meaning=weight(query, planned))
+            planned = with_related(planned, engine.terms()) if planned.meaning else planned
         matches = page(engine, query, planned)
         phrases_dropped = False
         if not matches.total and (by_words := without_phrases(query)):
@@ -358,6 +360,6 @@ def _lacks(matches: Matches, planned: QueryPlan) -> list[tuple[str, ...]]:
     computed = factors_of(unscored, planned) if unscored else None
     numbers = iter(range(len(unscored)))
     scored = [row.scored or Scored(cast("Factors", computed), next(numbers)) for row in rows]
-    content = [(column, group.word) for column, group in enumerate(planned.groups) if not group.is_stop]
+    content = [(column, group) for column, group in enumerate(planned.groups) if not group.is_stop]
     best = [hit.factors.terms[hit.row].tolist() for hit in scored]
-    return [tuple([word for column, word in content if row[column] < 0]) for row in best]
+    return [tuple([group.word for column, group in content if not group.is_held_by(row[column])]) for row in best]

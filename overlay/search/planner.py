@@ -46,6 +46,8 @@ CANDIDATES = 60
 """Results that the re-ranker orders."""
 POWER = 1.45
 JOINED, SPLIT, COMPLETED, CORRECTED = 0.9, 0.6, 0.4, 0.9
+RELATED = "related"
+"""The match of a term that only orders results, and is added where meaning counts (`related_words`)."""
 RARE = 2  # listings that contain a part of a composed word, where something else can be meant
 MAX_CORRECTIONS, MAX_CORRECTIONS_IN_LONG, MAX_COMPLETIONS = 8, 3, 6
 MAX_UNKNOWN = 8
@@ -78,6 +80,11 @@ class TermGroup(NamedTuple):
     rarity: float
     is_stop: bool = False
     is_unknown: bool = False
+
+    def is_held_by(self, chosen: int) -> bool:
+        """Whether a listing has the word, where the alternative with this number counts (-1: none): one that is only
+        related to it does not."""
+        return chosen >= 0 and self.alternatives[chosen].match != RELATED
 
 
 class QueryPlan(NamedTuple):
@@ -131,6 +138,11 @@ ALL = QueryPlan()
 """The plan of a query without text."""
 
 _NOTHING = QueryPlan(finds_nothing=True)
+
+
+def rarity(held: int, listings: int) -> float:
+    """The rarity of a term that so many of the listings contain."""
+    return float(log(1 + (max(0, listings - held) + 0.5) / (held + 0.5)) ** POWER)
 
 
 class _QueryWord(NamedTuple):
@@ -250,8 +262,7 @@ class _Planner:
         return self._frequencies[term]
 
     def _rarity(self, term: str) -> float:
-        held, listings = self._frequency(term), self._terms.listings
-        return float(log(1 + (max(0, listings - held) + 0.5) / (held + 0.5)) ** POWER)
+        return rarity(self._frequency(term), self._terms.listings)
 
     def _alternatives(
         self, position: int, word: _QueryWord, exact: str, joined: Iterable[str]

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from overlay.search.planner import ALL, QueryPlan
+from overlay.search.planner import ALL, RELATED, QueryPlan
 
 if TYPE_CHECKING:
     from overlay.search.rerank import Scored
@@ -283,3 +283,14 @@ class Hits:
     phrases_dropped: bool = False
     lookup: Lookup | None = None
     is_of_new_index: bool = False
+
+    @property
+    def related(self) -> dict[str, list[str]]:
+        """For words of the query the related ones that count for a hit of this page instead."""
+        by_word: dict[str, dict[str, None]] = {}
+        if any(group.alternatives[-1].match == RELATED for group in self.plan.groups):
+            for scored in filter(None, [hit.scored for hit in self.hits]):
+                for group, chosen in zip(self.plan.groups, scored.factors.terms[scored.row].tolist(), strict=True):
+                    if chosen >= 0 and group.alternatives[chosen].match == RELATED:
+                        by_word.setdefault(group.word, {})[group.alternatives[chosen].written] = None
+        return {word: list(terms) for word, terms in by_word.items()}

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from overlay.search.planner import RELATED, QueryPlan
 from parsers.jit import compiled, kernel, read_only
-
-if TYPE_CHECKING:
-    from overlay.search.planner import QueryPlan
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -89,8 +87,12 @@ class PlanWords:
         self.starts = np.array([0, *accumulate([len(group.alternatives) for group in plan.groups])], np.int64)
         self.values = np.array([alternative.value for alternative in alternatives], np.float64)
         self.weights = np.array([alternative.weight for alternative in alternatives], np.float64)
+        self.is_related = np.array([alternative.match == RELATED for alternative in alternatives], bool)
+        self.weights[self.is_related] = 0  # they count neither in names nor as neighbours
         self.rarities = np.array([group.rarity for group in plan.groups], np.float64)
         self.is_stop = np.array([group.is_stop for group in plan.groups], np.uint8)
+        plain = [sum(alternative.match != RELATED for alternative in group.alternatives) for group in plan.groups]
+        self.without_related = np.array(plain, np.int64)
         self._arrays = self.starts, self.values, self.weights, self.rarities
         for array in self._arrays:
             array.flags.writeable = False
@@ -121,7 +123,7 @@ def _slot(slots: Numbers, term: np.uint32) -> np.int64:
 
 
 @compiled
-def _hashed(numbers: Ints, starts: Ints) -> tuple[Numbers, Ints, npt.NDArray[np.uint8]]:
+def _hashed(numbers: Ints, starts: Ints, weights: Floats) -> tuple[Numbers, Ints, npt.NDArray[np.uint8]]:
     """The terms of alternatives in a hash table, at most one slot in sixteen of which is used: their numbers (`_EMPTY`
     in an empty slot); the slot of each alternative, -1 for a term that no document has; and for each slot and group
     whether the term is an alternative there."""
@@ -137,7 +139,7 @@ def _hashed(numbers: Ints, starts: Ints) -> tuple[Numbers, Ints, npt.NDArray[np.
                 slot = _slot(slots, np.uint32(numbers[alternative]))
                 slots[slot] = numbers[alternative]
                 columns[alternative] = slot
-                member[slot, group] = 1
+                member[slot, group] |= weights[alternative] > 0
     return slots, columns, member
 
 
@@ -365,7 +367,7 @@ def rank(
 
     Those with a bound in `upper` of at least `least` are ranked, the highest bound first and equal ones by `ranks`,
     until no other can be among the `most` of the highest scores (0: all), or `indexes` is full. Returns how many."""
-    slots, columns, member = _hashed(plan.numbers, plan.starts)
+    slots, columns, member = _hashed(plan.numbers, plan.starts, plan.weights)
     frequency, in_name = np.zeros(len(slots), np.float64), np.zeros(len(slots), np.uint8)
     held, scores = np.zeros(len(plan.starts) - 1, np.uint8), np.zeros(most, np.float64)
     queue = _queued(documents, upper, least, ranks)

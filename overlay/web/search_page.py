@@ -65,6 +65,7 @@ _DECORATIONS = frozenset(
 # What the form shows; every other parameter of the URL is carried along hidden.
 _FIELDS = ("q", "minPrice", "maxPrice", "priceCurrency", "sort")
 _NOT_CARRIED = ONLY_OVER_HTTP | {"offset", "cursor"}
+_ALSO = 8  # related words that the page names
 _BEST, _LATEST = "best match", "latest"
 _LABELS = {
     "relevance": _BEST, "updated": "newest update", "created": "newest", "price": "lowest price",
@@ -236,6 +237,7 @@ def _render_page(
         "unready": outcome.is_unready,
         "notes": search_request.notes_on(hits) if search_request and hits else (),
         "corrected": hits.plan.corrected if hits and hits.total else (),
+        "related": [word for words in hits.related.values() for word in words][:_ALSO] if hits else (),
         "partial": bool(hits and hits.total and not hits.matched),
         "nothing": bool(hits and hits.total == 0),
         "alternatives": alternative_searches(services.engine, parameters, search_request, hits)

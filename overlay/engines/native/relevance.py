@@ -127,7 +127,7 @@ def _beyond(
     """The results from position `start` to `stop` that are not `left_out`; words have this `share` of their scores."""
     most = stop + sum(map(len, left_out))
     bounded = [part._replace(upper=part.upper * (1 + _BELOW)) for part in _best(queries, newest, (), most)[0]]
-    ranked = _Ranked(queries, bounded, newest, most, _ALL)
+    ranked = _Ranked(queries, bounded, newest, most, _ALL, by_words=True)
     ranked.scale(share)
     is_other = np.concatenate(
         [~np.isin(documents, leaving) for documents, leaving in zip(ranked.documents, left_out, strict=True)]
@@ -157,7 +157,8 @@ def _unbounded(documents: Ints) -> Bounded:
 
 class _Ranked:
     """Documents of segments ranked by the formula, at most `most_ranked` of each. An index counts the documents of all
-    segments. With `most`, only those are ranked that can be among so many of the highest scores."""
+    segments. With `most`, only those are ranked that can be among so many of the highest scores; `by_words`: without
+    related ones, which bounds do not count."""
 
     def __init__(
         self,
@@ -166,14 +167,16 @@ class _Ranked:
         newest: float,
         most: int,
         most_ranked: int,
+        *,
+        by_words: bool = False,
     ) -> None:
         self._segments = [searched.segment for searched in queries]
+        self._alternatives = queries[0].words.without_related
         self.documents, factors = list[Ints](), list[Factors]()
         for searched, members in zip(queries, bounded, strict=True):
             ids, forwards = searched.segment.arrays["id_rank"], searched.segment.forwards
-            indexes, of_indexes = factors_of_best(
-                members, ids, most, most_ranked, forwards, searched.plan_arrays, newest
-            )
+            words = searched.plan_arrays if by_words else searched.ranking
+            indexes, of_indexes = factors_of_best(members, ids, most, most_ranked, forwards, words, newest)
             self.documents.append(members.documents[indexes])
             factors.append(of_indexes)
         self._factors = _joined(factors)
@@ -259,7 +262,8 @@ class _Ranked:
         compared = cosines[indexes]
         compared[named & ~np.isnan(compared)] = np.nanmax(compared, initial=0.0)
         self._scores = self._scores.copy()
-        is_shown = (self._scores[indexes] > 0) | (compared >= floor(sum(part.documents for part in self._segments)))
+        has_words = (self._factors.terms[indexes] >= 0) & (self._factors.terms[indexes] < self._alternatives)
+        is_shown = has_words.any(1) | (compared >= floor(sum(part.documents for part in self._segments)))
         self._scores[indexes] = fused(self._scores[indexes], compared, share)
         return self._sorted(indexes[is_shown & (self._scores[indexes] > 0)])
 

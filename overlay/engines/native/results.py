@@ -25,7 +25,7 @@ _NO_SOURCES = np.empty(0, np.uint64)
 
 class SegmentQuery(NamedTuple):
     """A query in a segment. `admitted` has a byte for each document, 0 where the filters do not admit it; `plan_arrays`
-    are the words with the numbers of their terms there."""
+    are the words with the numbers of their terms there, `ranking` the same with related words, which find nothing."""
 
     segment: Segment
     scratch: Scratch
@@ -33,13 +33,17 @@ class SegmentQuery(NamedTuple):
     plan: QueryPlan
     words: PlanWords
     plan_arrays: PlanArrays
+    ranking: PlanArrays
 
     @classmethod
     def of(cls, segment: Segment, query: Query, plan: QueryPlan, words: PlanWords) -> SegmentQuery:
         """The query in a segment, whose working memory it takes until it is given back."""
         scratch = segment.take_scratch()
         numbers = np.array(segment.term_numbers(words.terms), np.int64) if words.terms else _NONE
-        return cls(segment, scratch, admitted(segment, query, scratch), plan, words, words.numbered(numbers))
+        ranking = selecting = words.numbered(numbers)
+        if words.is_related.any():
+            selecting = words.numbered(np.where(words.is_related, -1, numbers))
+        return cls(segment, scratch, admitted(segment, query, scratch), plan, words, selecting, ranking)
 
     def give_back(self) -> None:
         """Let other searches use the working memory."""

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
-from overlay.search.planner import QueryPlan, TermGroup
+from overlay.search.planner import RELATED, QueryPlan, TermGroup
 from overlay.search.rerank import Factors
 
 WEIGHTS: Sequence[float] = (3.0, 1.0, 1.0)
@@ -65,6 +65,11 @@ def numbers(group: TermGroup) -> list[int]:
     return [crc32(alternative.term.encode()) or 1 for alternative in group.alternatives]
 
 
+def plain(group: TermGroup) -> TermGroup:
+    """A word without related ones, which count neither for neighbours nor for names."""
+    return group._replace(alternatives=tuple(one for one in group.alternatives if one.match != RELATED))
+
+
 def words_of(groups: Sequence[TermGroup], listing: Listing) -> list[tuple[float, int]]:
     """For each word what its best alternative counts, and which it is."""
     return [_word(group, listing) for group in groups]
@@ -99,7 +104,7 @@ def repeats(listing: Listing) -> int:
 def nearness(groups: Sequence[TermGroup], listing: Listing) -> float:
     """A quarter of the rarer of each two neighbouring words, if they follow each other within two positions."""
     total = 0.0
-    for one, other in pairwise(groups):
+    for one, other in pairwise(map(plain, groups)):
         pairs = {(first, second) for first in numbers(one) for second in numbers(other) if first != second}
         if any(
             (terms[start], terms[end]) in pairs
@@ -123,7 +128,7 @@ def exact_name(groups: Sequence[TermGroup], listing: Listing) -> float:
             (one.weight for one, term in zip(group.alternatives, numbers(group), strict=True) if term in name),
             default=0.0,
         )
-        for group in groups
+        for group in map(plain, groups)
     ]
     distinct = 1 - repeats(listing) / max(1, len(listing.placed[0]))
     return 1 + EXACT_NAME * min(1.0, *weights) * distinct

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from overlay.search.forward import Analysed, decoded, encode, number
 from overlay.search.planner import plan
 from overlay.search.ranker import PlanWords
+from overlay.search.related_words import with_related
 from overlay.search.rerank import Bounded, factors, factors_of_best
 from overlay.search.term_dictionary import TermCounts, TermDictionary
 from tests.contracts.listed import listing
@@ -37,6 +38,19 @@ def test_factors_are_those_of_the_formula(documents: list[Any], text: str) -> No
     for one in documents:
         counts.add(Analysed.of(one).surfaces)
     planned = plan(text, TermDictionary([counts]))
+    blobs = [encode(Analysed.of(one), one) for one in documents]
+    fast, twin = factors(planned, blobs), slow.factors(planned, blobs)
+    for name, column, expected in zip(fast._fields, fast, twin, strict=True):
+        np.testing.assert_allclose(column, expected, rtol=1e-12, err_msg=name)
+
+
+@given(st.lists(listings(), min_size=1, max_size=6))
+def test_related_words_count_neither_for_neighbours_nor_for_names(documents: list[Any]) -> None:
+    counts = TermCounts()
+    for one in documents:
+        counts.add(Analysed.of(one).surfaces)
+    terms = TermDictionary([counts])
+    planned = with_related(plan("salary documents code", terms), terms)
     blobs = [encode(Analysed.of(one), one) for one in documents]
     fast, twin = factors(planned, blobs), slow.factors(planned, blobs)
     for name, column, expected in zip(fast._fields, fast, twin, strict=True):

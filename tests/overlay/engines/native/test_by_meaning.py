@@ -137,6 +137,20 @@ def test_what_is_far_from_the_question_is_no_result(index: SearchIndex) -> None:
     assert not {hit.id for hit in ask(index, "somebody should repair our leaking kitchen sink").hits} & {"2", "4"}
 
 
+def test_related_words_order_results_and_are_counted_nowhere(index: SearchIndex, without_meaning: SearchIndex) -> None:
+    rates = listing("5", "Rates", description="Dollar and currency exchange for travellers", height=100)
+    bank = listing("6", "Counter", description="Change of address for travellers", height=100)
+    put(index, WEATHER, COINS, rates, bank)
+    question = "change euros for travellers"
+    wide, plain = ask(index, question, facets=("type",)), ask(without_meaning, question, facets=("type",))
+    assert (wide.total, wide.matched, wide.facets) == (plain.total, plain.matched, plain.facets)
+    assert set(wide.related["euros"]) <= {"currency", "dollar", "exchange"}
+    assert next(hit for hit in wide.hits if hit.id == "5").lacks == ("change", "euros")
+    assert plain.related == {}
+    page = decode(b"".join(search_answer.page(from_pairs([("q", question)], {}), wide, index.position(), {})))
+    assert page["related"][0] == {"word": "euros", "terms": wide.related["euros"]}
+
+
 def test_a_name_that_is_the_question_precedes_names_that_repeat_it(index: SearchIndex) -> None:
     names = [" ".join(["Ledgerly"] * count) for count in (1, 2, 3)]
     things = ("shops", "farms", "ships")
