@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
+from overlay.answers.record import as_json
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, conditional, json_answer
 from overlay.api.executors import READ_EXECUTOR, read_json
 from overlay.api.parameters import HEADERS, PROOF, read_query
@@ -20,6 +21,7 @@ from overlay.listings import lookup, proofs
 from overlay.listings.ids import parse_id
 from overlay.listings.lookup import ListedUnderError
 from overlay.listings.repository import ListingRepository
+from overlay.listings.snippets import usage
 from overlay.text.compact_json import encode
 
 _CARD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
@@ -70,6 +72,17 @@ async def proof(request: web.Request) -> web.Response:
     store, id_ = request.app[SERVICES].store, request.match_info["id"]
     await _check_owner(request.app[SERVICES], id_)
     return conditional(await read_json(request, proofs.proof, store, id_, parameters.get("from")))
+
+
+async def snippets(request: web.Request) -> web.Response:
+    """Texts to copy: settings of MCP clients for a tool, and a call of an agent. None for a listing with a warning of
+    high severity."""
+    store, id_ = request.app[SERVICES].store, request.match_info["id"]
+    return conditional(await read_json(request, _snippets, store, id_))
+
+
+def _snippets(store: ListingRepository, id_: str) -> Any:
+    return as_json(usage(lookup.single_listing(store, id_)))
 
 
 async def headers(request: web.Request) -> web.Response:

@@ -95,6 +95,7 @@ class AsyncOverlayClient:
     get = _sending(calls.get)
     card = _sending(calls.card)
     history = _sending(calls.history)
+    snippets = _sending(calls.snippets)
     changes = _sending(calls.changes)
     diagnose = _sending(calls.diagnose)
     check = _sending(calls.check)

@@ -17,6 +17,7 @@ from overlay.answers.payments import PaymentReview, PriceQuote
 from overlay.answers.publishing import CardReview, DiagnosisTrace, IngestState
 from overlay.answers.record import read
 from overlay.answers.registry_status import RegistryStatus
+from overlay.answers.usage_snippets import UsageSnippets
 from overlay.client.event_stream import Position
 
 T = TypeVar("T")
@@ -102,6 +103,11 @@ def get(id_: str) -> Call[Item | ServerList | ListingIds]:
 def history(id_: str) -> Call[ListingHistory]:
     """Every revision of a registration, the newest first."""
     return Call(f"{_listing(id_)}/history", _model(ListingHistory))
+
+
+def snippets(id_: str) -> Call[UsageSnippets]:
+    """Texts to copy: settings of MCP clients for a tool, and a call of an agent."""
+    return Call(f"{_listing(id_)}/snippets", _model(UsageSnippets))
 
 
 def card(id_: str) -> Call[bytes]:

@@ -89,6 +89,7 @@ class OverlayClient:
     get = _waiting(AsyncOverlayClient.get)
     card = _waiting(AsyncOverlayClient.card)
     history = _waiting(AsyncOverlayClient.history)
+    snippets = _waiting(AsyncOverlayClient.snippets)
     changes = _waiting(AsyncOverlayClient.changes)
     stream = _iterating(AsyncOverlayClient.stream)
     diagnose = _waiting(AsyncOverlayClient.diagnose)

@@ -18,6 +18,7 @@ from overlay.text.terminal import say
 from parsers.cards.intervals import interval_key
 
 if TYPE_CHECKING:
+    from overlay.answers.usage_snippets import UsageSnippets
     from overlay.commands.options import Commands
 
 
@@ -31,15 +32,52 @@ def add(commands: Commands) -> None:
         parser.add_argument(
             "id", metavar="ID", help="<txid>_<output>, a domain or a URL; with #<server> for one of several of a tool"
         )
+        if name == "show":
+            parser.add_argument(
+                "--snippets", action="store_true", help="print how to use it: settings of MCP clients, or a call"
+            )
         add_url(parser)
         add_json(parser)
 
 
 def show(args: Namespace) -> int:
-    """Print one listing."""
+    """Print one listing, or how to use it."""
+    if args.snippets:
+        return _show_snippets(args)
     answer = ask(args.url, lambda calls: calls.get(args.id)) if args.url else _listing(settings_of(args), args.id)
     print_answer(args, answer, _show)
     return 0
+
+
+def _show_snippets(args: Namespace) -> int:
+    """Print texts to copy. Exit code 1 where there are none."""
+    from overlay.answers.record import as_json
+
+    if args.url:
+        answer = ask(args.url, lambda calls: calls.snippets(args.id))
+    else:
+        answer = as_json(_usage(settings_of(args), args.id))
+    print_answer(args, answer, _print_snippets)
+    return 0 if answer["snippets"] else 1
+
+
+def _usage(settings: Settings, id_: str) -> UsageSnippets:
+    from overlay.app.storage import open_store
+    from overlay.listings.lookup import single_listing
+    from overlay.listings.repository import ListingRepository
+    from overlay.listings.snippets import usage
+
+    with closing(open_store(settings, create=False)) as store:
+        return usage(single_listing(ListingRepository(store), id_))
+
+
+def _print_snippets(answer: Mapping[str, Any]) -> None:
+    if not answer["snippets"]:
+        say(answer["why"])
+    for snippet in answer["snippets"]:
+        say(f"== {snippet['title']}" + (f", in {snippet['file']}" if snippet["file"] else ""))
+        for line in snippet["text"].splitlines():
+            say(line)
 
 
 def history(args: Namespace) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from time import time
@@ -20,8 +19,8 @@ from overlay.api.services import AppServices
 from overlay.api.shared_services import RECEIPTS
 from overlay.listings import lookup
 from overlay.listings.pending_changes import SUBJECTS
+from overlay.listings.snippets import usage
 from overlay.pricing.exchange_rates import ExchangeRates
-from overlay.text.safe_text import visible_in_json
 from overlay.web.amounts import FAMILIAR, about
 from overlay.web.assets import addresses
 from overlay.web.badges import SAME, badges, explained
@@ -29,32 +28,6 @@ from overlay.web.cards import mark
 from overlay.web.price_lines import price_lines
 from overlay.web.rendering import LISTING_BYTES, html_answer, problem_page, render_within, wants_json
 from overlay.web.timeline import MOST, timeline
-
-_TYPES = {"streamable-http": "http", "sse": "sse"}
-"""Transports as most clients name them."""
-
-
-def install_config(item: Mapping[str, Any]) -> str | None:
-    """The `mcpServers` entry of a tool as JSON to paste into a client's settings; None without command and URL.
-
-    Environment variables and headers have no values: those of the card are public descriptions. Invisible characters
-    are escaped: the copied text is the one that was read.
-    """
-    if item["type"] != "tool" or not (item["command"] or item["url"]):
-        return None
-    entry: dict[str, Any] = {}
-    if item["command"]:
-        entry["command"] = item["command"]
-        entry["args"] = item["args"]
-        if item["env"]:
-            entry["env"] = dict.fromkeys(item["env"], "")
-    else:
-        if item.get("transport") in _TYPES:
-            entry["type"] = _TYPES[item["transport"]]
-        entry["url"] = item["url"]
-        if item.get("headers"):
-            entry["headers"] = dict.fromkeys(item["headers"], "")
-    return visible_in_json(json.dumps({"mcpServers": {item["serverName"]: entry}}, indent=2, ensure_ascii=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +111,7 @@ def _page(services: AppServices, text: str, into: str) -> bytes:
         "has_receipts": RECEIPTS in services.brought,
         **_prices(item, into, exchange),
         "subjects": SUBJECTS,
-        "install": install_config(item) if "servers" not in item else None,
+        "usage": usage(lookup.single_listing(store, item["id"])) if "servers" not in item else None,
     }
     return render_within("listing.html", LISTING_BYTES, **values)
 

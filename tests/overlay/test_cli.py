@@ -299,6 +299,20 @@ def test_show_and_history_tell_of_one_listing(run: Run, data: Path, expected: di
         ]
 
 
+def test_show_prints_how_a_listing_is_used(run: Run, data: Path) -> None:
+    tool, called = (
+        run("search", "--data", data, "--type", kind, "--limit", "100", "--json").json["items"]
+        for kind in ("tool", "agent")
+    )
+    with_command = next(item["id"] for item in tool if item["command"])
+    assert '"mcpServers": {' in run("show", with_command, "--snippets", "--data", data).out
+    titles = [
+        one["title"] for one in run("show", with_command, "--snippets", "--data", data, "--json").json["snippets"]
+    ]
+    assert titles == ["Claude Desktop", "Claude Code", "Cursor", "VS Code", "other MCP clients"]
+    assert "curl -sS -i " in run("show", called[0]["id"], "--snippets", "--data", data).out
+
+
 @pytest.mark.parametrize("command", ["show", "history"])
 @pytest.mark.parametrize("name", ["00" * 32 + "_0", "nobody.example", "x\x1b[31m"])
 def test_what_nobody_knows_is_not_found(command: str, name: str, run: Run, data: Path) -> None:

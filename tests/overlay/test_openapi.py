@@ -117,6 +117,9 @@ def calls(services: AppServices) -> dict[str, list[str]]:
         "/v1/listings/{id}": [f"/v1/listings/{quote(id_, safe='')}" for id_ in ids],
         "/v1/listings/{id}/history": [f"/v1/listings/{id_}/history" for id_ in store.listings],
         "/v1/listings/{id}/card": [f"/v1/listings/{id_}/card" for id_ in store.listings],
+        "/v1/listings/{id}/snippets": [
+            f"/v1/listings/{quote(id_, safe='')}/snippets" for id_ in (TOWER, *(id_ for id_ in ids if "#" in id_))
+        ],
         "/v1/listings/{id}/proof": [f"/v1/listings/{TOWER}/proof", f"/v1/listings/{TOWER}/proof?from=29999"],
         "/v1/listings/{id}/evidence": [],  # real ones are in overlay/rating/test_rating_story.py
         "/v1/evidence/{sha256}": [],

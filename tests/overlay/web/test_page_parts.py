@@ -26,7 +26,6 @@ from overlay.web.badges import MEANINGS, badges, explained
 from overlay.web.facets import MAX_CACHED, REST, FacetCache, chips, cleared, filter_text, groups
 from overlay.web.highlight import marked
 from overlay.web.links import link, setting, without
-from overlay.web.listing_page import install_config
 from overlay.web.rendering import LISTING_BYTES, PAGE_BYTES, WITH_LOGOS, Measure, render_within
 from overlay.web.timeline import LONGEST_WHERE, MOST_VALUES, Difference, differences
 from parsers.cards.rate_table import RateTable
@@ -424,28 +423,6 @@ def test_a_copied_name_url_or_address_is_a_red_badge() -> None:
     codes = ["same-name", "same-url", "same-address"]
     shown = badges({**ITEM, "warnings": [{"code": code} for code in codes]}, proved=True)
     assert [(badge.kind, badge.tone) for badge in shown[:3]] == [(code, "bad") for code in codes]
-
-
-@given(st.text(), st.lists(st.text(), max_size=3), st.text(min_size=1))
-def test_settings_are_json_without_anything_hidden(command: str, args: list[str], name: str) -> None:
-    config = install_config({**ITEM, "command": command or "x", "args": args, "env": {name: "what for"}})
-    assert config is not None
-    assert visible(config) == config
-    entry = {"command": command or "x", "args": args, "env": {name: ""}}
-    assert json.loads(config) == {"mcpServers": {"clock": entry}}
-
-
-def test_only_what_a_client_starts_or_calls_has_settings() -> None:
-    assert install_config({**ITEM, "type": "agent"}) is None
-    assert install_config({**ITEM, "command": ""}) is None
-    remote = install_config({**ITEM, "command": "", "url": "https://a.example/mcp"})
-    assert json.loads(remote or "") == {"mcpServers": {"clock": {"url": "https://a.example/mcp"}}}
-
-
-def test_settings_name_the_stated_transport_and_the_headers() -> None:
-    stated = {"command": "", "url": "https://a.example/x", "transport": "sse", "headers": ["Authorization"]}
-    entry = {"type": "sse", "url": "https://a.example/x", "headers": {"Authorization": ""}}
-    assert json.loads(install_config({**ITEM, **stated}) or "") == {"mcpServers": {"clock": entry}}
 
 
 def test_a_price_filter_tells_its_currency() -> None:
