@@ -198,7 +198,7 @@ async def test_prices_are_converted_without_leaving_the_page(world: World, tab: 
 async def test_the_settings_of_a_tool_are_copied_as_they_are_shown(world: World, tab: Open) -> None:
     page = await (await tab(permissions=["clipboard-read", "clipboard-write"])).go(world.page("tool"))
     assert "A stranger's command." in await page.locator(".warning").inner_text()
-    await page.get_by_role("button", name="Copy the settings").click()
+    await page.get_by_role("button", name="Copy", exact=True).first.click()
     await page.get_by_role("button", name="Copied").wait_for()
     copied = json.loads(await page.evaluate("navigator.clipboard.readText()"))
     entry = {"command": "npx", "args": ["-y", "@example/clock"], "env": {"ZONE": ""}}
