@@ -124,6 +124,15 @@ class DeprecationNotice(Record, kw_only=True, omit_defaults=True):
     message: Annotated[Annotated[str, text(maxLength=500)] | None, Meta(description="To those who use it.")] = None
 
 
+class ItemSale(Record, kw_only=True):
+    """The output that holds the listing offers it for sale, by an OrdLock contract: a wallet buys it, in a transaction
+    that spends the outpoint and pays the price."""
+
+    satoshis: Annotated[Count, Meta(description="The price.")]
+    outpoint: OutpointText
+    pay_to: Annotated[str | None, Meta(description="The address that is paid; null for a script without one.")]
+
+
 class ItemAnchor(Record, kw_only=True):
     """A pointer on some chain to the same card."""
 
@@ -290,7 +299,10 @@ class ListingHead(Record, kw_only=True, omit_defaults=True):
         str | None, Meta(description="The registration: the outpoint of its first record; null for a pointer.")
     ]
     owner: Annotated[
-        str | None, Meta(description="The address that holds the satoshi, or the account that keeps the pointer.")
+        str | None,
+        Meta(
+            description="The address that holds the satoshi, or may cancel its sale; the account that keeps a pointer."
+        ),
     ]
     txid: Annotated[Txid, text("The transaction of the winning revision.")]
     app: Annotated[str, Meta(description="The program that published it, as it names itself.")]
@@ -323,6 +335,9 @@ class ListingHead(Record, kw_only=True, omit_defaults=True):
     ] = None
     deprecated: Annotated[
         DeprecationNotice | None, Meta(description="The owner's notice not to use it any more; absent without one.")
+    ] = None
+    sale: Annotated[
+        ItemSale | None, Meta(description="The offer to sell the listing itself; absent where it is not for sale.")
     ] = None
     anchor_count: Annotated[
         Count, Meta(description="How many pointers there are to it; `anchors` has the most important ones.")

@@ -155,6 +155,9 @@ def _show(item: Mapping[str, Any]) -> None:
             say(f"  {title:<10}{on_one_line(item[name])}")
     for title, line in trust_rows(item):
         say(f"  {title:<10}{on_one_line(line)}")
+    if sale := item.get("sale"):
+        payee = f" to {on_one_line(sale['payTo'])}" if sale["payTo"] else ""
+        say(f"  {'for sale':<10}{sale['satoshis']:,} satoshis{payee}, bought by a wallet")
     if notice := item.get("deprecated"):
         say(f"  deprecated by its owner{_notice(notice)}")
     if pending := item.get("pending"):

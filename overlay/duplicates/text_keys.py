@@ -65,7 +65,7 @@ class TextKeyHistory:
         past = self._past.get(listing.id)
         text_keys = [TextKey(*key, since) for key, since in past.text_keys.items()] if past else ()
         return Fingerprint(
-            tuple(text_keys), rank(listing), listing.state.owner or "", past.wording_since if past else None,
+            tuple(text_keys), rank(listing), listing.owner or "", past.wording_since if past else None,
             destination(listing), digest(host) if (host := url_host(listing.card.url)) else 0,
         )  # fmt: skip
 

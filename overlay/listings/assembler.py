@@ -7,11 +7,13 @@ to `RegistrationFacts`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from indexer import store
+from indexer.headers.networks import ticker_of
 from indexer.resolution.pointer_service import PointerListing, is_outpoint, pointer_listings
 from indexer.store.badges import DomainBadge
 from indexer.store.card_signatures import StoredSignature
@@ -27,8 +29,13 @@ from overlay.listings.registrations import (
     newest_registration,
 )
 from overlay.listings.system_facts import Facts, facts_of
-from parsers.bitcoin.tx import Outpoint
+from parsers.bitcoin.tx import Outpoint, read
 from parsers.claims.card_signature import SIGNATURES
+from parsers.inscriptions import ordlock
+from parsers.inscriptions.ordlock import Sale
+
+SALE_BYTES = 4 << 20
+"""Bytes of a transaction that is read for a sale, at most."""
 
 Revisions = Mapping[str, store.RegistrationHistory]
 """The revisions of registrations by id."""
@@ -37,21 +44,24 @@ Revisions = Mapping[str, store.RegistrationHistory]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationFacts:
     """Stored facts of registrations besides their events: badges and the facts of systems by id, results of checking
-    signatures by the SHA-256 of the card, and when outpoints were seen unspent (seconds since 1970)."""
+    signatures by the SHA-256 of the card, when outpoints were seen unspent (seconds since 1970), and the sales that
+    they offer."""
 
     badges: Mapping[str, DomainBadge]
     systems: Callable[[str], Facts]
     signatures: Mapping[bytes, StoredSignature]
     checked: Mapping[Outpoint, int]
+    sales: Mapping[Outpoint, Sale]
 
     def with_facts(self, registration: Registration, *, is_pointed: bool = False) -> Registration:
         """A registration with its stored facts. A registration that is listed from pointers has no badge."""
-        id_ = registration.state.id
+        id_, outpoint = registration.state.id, registration.state.outpoint
         return replace(
             registration,
             badge=None if is_pointed else self.badges.get(id_),
             facts=self.systems(id_),
             signature=self.signatures.get(registration.state.card),
+            sale=self.sales.get(outpoint) if outpoint else None,
         )
 
 
@@ -94,7 +104,7 @@ class Assembler:
     ) -> RegistrationFacts:
         """Stored facts of registrations with these ids, histories and cards. `pointed` has the hosts of registrations
         that are listed from pointers; the host of an inscribed card is the one of its badge."""
-        requested = list(ids)
+        requested, of_chains = list(ids), list(histories)
         badges = self._store.badges.get(requested)
         hosts = {id_: badges[id_].host if id_ in badges else "" for id_ in requested} | dict(pointed or {})
         signed = [digest for digest, body in bodies.items() if SIGNATURES in body]
@@ -102,7 +112,8 @@ class Assembler:
             badges=badges,
             systems=facts_of(self._store, hosts, self._systems),
             signatures=self._store.signatures.get(signed) if signed else {},
-            checked=self._checked(histories),
+            checked=self._checked(of_chains),
+            sales=self._sales(of_chains),
         )
 
     def _from_pointers(self, pointers: PointerListing) -> Registration | None:
@@ -139,6 +150,25 @@ class Assembler:
             for digest, owner, height in previous
             if digest in bodies
         )
+
+    def _sales(self, histories: Iterable[ChainHistory]) -> dict[Outpoint, Sale]:
+        """The sales that outputs on BSV offer to which no address is the key, by their outpoints. They are read from
+        the stored transactions, so that a state hash does not depend on which contracts are known."""
+        chains, outpoints_by_chain = self._store.chains(), defaultdict[str, set[Outpoint]](set)
+        for history in histories:
+            if ticker_of(chains.get(history.chain, "")) == "BSV":
+                states = (past.event.state for past in history.confirmed)
+                unlocked = (state.outpoint for state in states if state and state.owner is None and state.outpoint)
+                outpoints_by_chain[history.chain].update(unlocked)
+        sales: dict[Outpoint, Sale] = {}
+        for name, outpoints in outpoints_by_chain.items():
+            sizes = self._store.proofs.sizes(name, {outpoint.txid for outpoint in outpoints})
+            proofs = self._store.proofs.get_many(name, [txid for txid, size in sizes.items() if size <= SALE_BYTES])
+            for outpoint in outpoints:
+                proved = proofs.get(outpoint.txid)
+                sale = ordlock.read(read(proved.proof.raw).outputs[outpoint.vout]) if proved else None
+                sales |= {outpoint: sale} if sale else {}
+        return sales
 
     def _checked(self, histories: Iterable[ChainHistory]) -> dict[Outpoint, int]:
         """When the outpoints of registrations were last reported unspent, on chains where queries find moves."""

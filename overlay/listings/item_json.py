@@ -19,6 +19,7 @@ from overlay.answers.items import (
     ItemChange,
     ItemDomain,
     ItemOffer,
+    ItemSale,
     ItemSkill,
     PendingUpdate,
     ServerList,
@@ -89,7 +90,7 @@ def _head(listing: Listing) -> dict[str, Any]:
         "caip2": listing.caip2,
         "outpoint": str(state.outpoint) if state.outpoint else None,
         "origin": state.id if pointers is None else None,
-        "owner": state.owner,
+        "owner": listing.owner,
         "txid": state.winner.txid[::-1].hex(),
         "app": state.map.get("app", ""),
         "card_sha256": state.card.hex(),
@@ -105,6 +106,7 @@ def _head(listing: Listing) -> dict[str, Any]:
         "owner_checked_at": timestamp(listing.owner_checked),
         "pending": pending_update([listing]),
         "deprecated": _deprecation(listing),
+        "sale": _sale(listing),
     }  # fmt: skip
     if pointers is None or pointers.resolution is None:
         return members
@@ -120,6 +122,13 @@ def _deprecation(listing: Listing) -> DeprecationNotice | None:
         return None
     successor, message = notice.successor or None, notice.message or None
     return DeprecationNotice(since=listing.deprecated_since, successor=successor, message=message)
+
+
+def _sale(listing: Listing) -> ItemSale | None:
+    sale, outpoint = listing.sale, listing.state.outpoint
+    if sale is None or outpoint is None:
+        return None
+    return ItemSale(satoshis=sale.satoshis, outpoint=str(outpoint), pay_to=listing.address(sale.payout))
 
 
 def pending_update(listings: Sequence[Listing]) -> PendingUpdate | None:

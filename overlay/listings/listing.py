@@ -162,6 +162,11 @@ class Listing(Registration):
         return self.deprecation is not None
 
     @property
+    def is_for_sale(self) -> bool:
+        """Whether its output offers it for sale."""
+        return self.sale is not None
+
+    @property
     def is_flagged(self) -> bool:
         """Whether a warning of it is of high severity."""
         return any(severity(reason.code) == HIGH for reason in (*self.card.warnings, *self.all_warnings))
@@ -196,7 +201,7 @@ def _changes(registration: Registration, shown: Shown) -> tuple[CardChange, ...]
     key = shown.key if isinstance(shown, McpServer) else ""
     changes: list[CardChange] = []
     for card in registration.previous:
-        note = "; the owner has changed, too" if card.owner != registration.state.owner else ""
+        note = "; the owner has changed, too" if card.owner != registration.owner else ""
         reasons = price_changes(card_offers(card.body, registration.state.kind).get(key, ()), shown.offers, note)
         if changes and changes[-1].reasons == reasons:
             changes.pop()

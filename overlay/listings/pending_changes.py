@@ -59,7 +59,7 @@ def _changes(listing: Listing) -> Iterator[PendingChange]:
     pending = listing.pending
     if pending is None:
         return
-    values = [("owner", listing.state.owner, pending.owner)]
+    values = [("owner", listing.owner, pending.owner)]
     if pending.cards is not None and not pending.is_burned:
         values += _of_cards(listing.card, _same(listing, pending.cards))
     yield from _differing(values)

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from indexer.headers.networks import by_caip2
 from indexer.model import Event, RegistrationState
 from overlay.listings.system_facts import Facts, no_facts
+from parsers.bitcoin import address
+from parsers.bitcoin.script import p2pkh
 from parsers.reasons import Reason
 
 if TYPE_CHECKING:
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from indexer.store.badges import DomainBadge
     from indexer.store.card_signatures import StoredSignature
     from parsers.cards import AgentCard, McpServer
+    from parsers.inscriptions.ordlock import Sale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,8 @@ class Registration:
     `previous` are the cards shown before, oldest first. `signature` is the outcome of checking the card's own
     signatures, None for a card without; `facts` are those that systems add. `headers_unproved`: headers of its chain
     were accepted without their proof of work. `deprecated_time` is of the first block since which its MAP has said that
-    it is deprecated, in seconds since 1970; None while that is unconfirmed, and without it.
+    it is deprecated, in seconds since 1970; None while that is unconfirmed, and without it. `sale` is what its output
+    offers where that is a sale (OrdLock).
     """
 
     state: RegistrationState
@@ -71,7 +76,18 @@ class Registration:
     headers_unproved: bool = False
     deprecated_time: int | None = None
     signature: StoredSignature | None = None
+    sale: Sale | None = None
     facts: Facts = field(default_factory=no_facts)
+
+    @property
+    def owner(self) -> str | None:
+        """The address that holds its satoshi, or that may cancel its sale."""
+        return self.state.owner if self.sale is None else self.address(p2pkh(self.sale.seller))
+
+    def address(self, script: bytes) -> str | None:
+        """The address of a locking script on its chain, None for a script without one."""
+        network = by_caip2(self.caip2)
+        return None if network is None else address.owner(script, network.coin, network.kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,7 @@ def _documents(registrations: Iterable[Sequence[_Stretch]], key: bytes) -> Itera
                 for listing in stretch.shown
             )
     for stretch, listing, fingerprint in rows:
-        source = 0 if listing.is_confirmed_by_domain else source_number(key, listing.state.owner or "", listing.host)
+        source = 0 if listing.is_confirmed_by_domain else source_number(key, listing.owner or "", listing.host)
         shown = document(
             listing, stretch.until, from_height=stretch.from_height, fingerprint=fingerprint, source=source
         )
@@ -303,7 +303,7 @@ def document(
         status=listing.status,
         chain=listing.chain,
         caip2=listing.caip2,
-        owner=state.owner or "",
+        owner=listing.owner or "",
         domain=listing.host,
         verified=listing.verified,
         drifted=listing.integrity is Integrity.DRIFTED,

@@ -20,7 +20,7 @@ ABSENT = object()
 PROVED = frozenset(
     (
         "id", "type", "origin", "caip2", "txid", "cardSha256", "integrity", "anchors", "signer", "domain", "outpoint",
-        "owner", "status", "app", "createdHeight", "updatedHeight", "blockHeight", "timestamp",
+        "owner", "sale", "status", "app", "createdHeight", "updatedHeight", "blockHeight", "timestamp",
     )
 )  # fmt: skip
 """Members of items that steps prove; reported as not proved otherwise."""

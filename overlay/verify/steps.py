@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from indexer.headers.networks import Network
 from overlay.text.timestamps import timestamp
 from overlay.verify import block_checks, domains, item_members, pointer_checks, satoshi_path
 from overlay.verify.completeness import Completeness
@@ -23,9 +24,10 @@ from overlay.verify.server_answer import (
 )
 from overlay.verify.trusted_source import TrustedSource
 from parsers.bitcoin import address
-from parsers.bitcoin.script import is_unspendable
+from parsers.bitcoin.script import is_unspendable, p2pkh
+from parsers.bitcoin.tx import Outpoint, TxOutput
 from parsers.errors import ParseError
-from parsers.inscriptions import sigma
+from parsers.inscriptions import ordlock, sigma
 
 
 @dataclass(slots=True)
@@ -153,19 +155,21 @@ def lineage(context: VerificationContext) -> Finding:
     chain."""
     answer, network = context.answer, context.answer.network
     if answer.origin is None:
-        still = {"outpoint": str(answer.outpoint), "owner": None, "status": "live", "app": ""}
+        still = {"outpoint": str(answer.outpoint), "owner": None, "status": "live", "app": "",
+                 "sale": item_members.ABSENT}  # fmt: skip
         return Finding("a pointer does not move", still)
     state = satoshi_path.to_now(answer, context.trusted)
     for hop in answer.hops:
         _check_hop(context, hop)
     _check_current(answer)
     now = answer.after[-1].tx if answer.after else answer.tx
-    owner = None
+    owner, sale = None, None
     if state.location is not None:
-        owner = address.owner(now.outputs[state.location.vout].script, network.coin, network.kind)
+        owner, sale = _holder(now.outputs[state.location.vout], state.location, network)
     first = answer.before[0].block if answer.before else answer.block
     shown = {
         "outpoint": str(state.location) if state.location else None, "owner": owner,
+        "sale": item_members.ABSENT if sale is None else sale,
         "status": "live" if state.location else "burned", "app": state.fields.get("app", ""),
         "createdHeight": _height(context, first),
     }  # fmt: skip
@@ -176,6 +180,15 @@ def lineage(context: VerificationContext) -> Finding:
         f"followed from the registration, the satoshi is {satoshi_path.where(state.location)} after {count:,} "
         "transactions, each in a block of the chain", shown,
     )  # fmt: skip
+
+
+def _holder(output: TxOutput, outpoint: Outpoint, network: Network) -> tuple[str | None, dict[str, Any] | None]:
+    """The owner of a satoshi's output, and the sale that it offers (None: none)."""
+    sale = ordlock.read(output) if network.coin == "bsv" else None
+    if sale is None:
+        return address.owner(output.script, network.coin, network.kind), None
+    owner, payee = (address.owner(script, network.coin, network.kind) for script in (p2pkh(sale.seller), sale.payout))
+    return owner, {"satoshis": sale.satoshis, "outpoint": str(outpoint), "payTo": payee}
 
 
 def _check_hop(context: VerificationContext, hop: MinedTransaction) -> None:

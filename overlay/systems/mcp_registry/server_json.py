@@ -123,7 +123,7 @@ def _inscription(base: str, version: ServerVersion) -> dict[str, Any]:
         members |= {
             "status": listing.status,
             "outpoint": str(listing.state.outpoint) if listing.state.outpoint else None,
-            "owner": listing.state.owner,
+            "owner": listing.owner,
             "signer": listing.signer,
             "app": listing.state.map.get("app", ""),
             "integrity": listing.integrity.value,

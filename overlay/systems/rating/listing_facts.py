@@ -118,7 +118,7 @@ class FactsReader:
 
     def facts(self, listing: Listing, rows: Sequence[StoredReceipt]) -> ListingFacts:
         """The facts by which these records of an agent are judged."""
-        id_, owner = listing.state.id, listing.state.owner or ""
+        id_, owner = listing.state.id, listing.owner or ""
         transfer = last_transfer(self._repository.history(id_))
         transfer = transfer and transfer._replace(chain=listing.chain)
         keys = {bind.key for bind in self._receipts.keys_of(id_) if self._holds(bind, listing, transfer)}
@@ -172,7 +172,7 @@ class FactsReader:
         listing = agent_listing(self._repository, listing_id)
         if listing is None:
             return "", set()
-        owner = listing.state.owner or ""
+        owner = listing.owner or ""
         return owner, {owner, *(offer.address.strip() for offer in listing.card.offers)} - {""}
 
 

@@ -1,0 +1,64 @@
+"""A listing that is for sale by an OrdLock contract says at what price, and who may cancel; the state hash does not
+change by it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from indexer.state_hash import state_hash
+from overlay import verify
+from overlay.listings import lookup
+from overlay.listings.local_source import LocalSource
+from parsers.bitcoin import address
+from parsers.bitcoin.script import p2pkh
+from parsers.bitcoin.tx import Outpoint
+from tests.chainkit import agent
+from tests.chainkit_scripts import map_tape
+from tests.overlay.test_unconfirmed import UnconfirmedRegistry
+from tests.parsers.inscriptions.test_ordlock import PAYEE, SELLER, locks
+
+SELLER_ADDRESS, PAYEE_ADDRESS = (address.owner(p2pkh(digest), "bsv", "regtest") for digest in (SELLER, PAYEE))
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[UnconfirmedRegistry]:
+    created = UnconfirmedRegistry(tmp_path, "native")
+    with created.indexing:
+        yield created
+        created.engine.close()
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_sale_is_shown_until_it_is_cancelled(registry: UnconfirmedRegistry, shared: Path, version: int) -> None:
+    template = json.loads((shared / "vectors" / "bsv" / "ordlock-template.json").read_text())
+    echo = registry.kit.inscribe(agent("Echo"))
+    registry.mine(echo)
+    await registry.look()
+    assert [item for item in registry.ask() if "sale" in item] == []
+    lock = locks(template)[version] + map_tape({"app": "market", "type": "ord"}) * version
+    sold = registry.kit.spend([echo], [(1, lock)])
+    outpoint = Outpoint(sold.txid, 0)
+    registry.mine(sold)
+    await registry.look()
+    [item] = registry.ask()
+    expected = {"satoshis": 1_000, "outpoint": str(outpoint), "payTo": PAYEE_ADDRESS}
+    assert (item["id"], item["sale"], item["owner"]) == (str(echo), expected, SELLER_ADDRESS)
+    assert lookup.listing(registry.catalogue, str(echo))["sale"] == expected
+    assert [single["id"] for single in registry.ask(owners=(SELLER_ADDRESS,))] == [str(echo)]
+    store = registry.catalogue.store
+    [chain] = store.chains()
+    [state] = store.registrations.states(chain, 3)
+    assert state.owner is None
+    assert state_hash(store, chain, 3) is not None
+    report = verify.verify(LocalSource(registry.catalogue), str(echo), expected="bsv:regtest")
+    assert report.missing == []
+    assert not {"sale", "owner"} & set(report.not_proved_members)
+    registry.mine(registry.kit.spend([outpoint], [(1, p2pkh(SELLER))]))
+    await registry.look()
+    [item] = registry.ask()
+    assert ("sale" in item, item["owner"]) == (False, SELLER_ADDRESS)
+    assert ["sale" in item for height in (2, 3, 4) for item in registry.as_of(height)] == [False, True, False]
