@@ -25,9 +25,11 @@ class _Narrowed(TypedDict):
 
 
 class Narrowing(_Narrowed, total=False):
-    """Filters without which there are results, and how many; `near` has other values by parameter: skills,
-    tags, currencies and intervals of nearly this spelling, and the most frequent currencies and intervals."""
+    """Filters without which there are results, and how many; `detail` says how many of all listings meet each alone,
+    and which values are in use where none does; `near` has other values by parameter: skills, tags, currencies and
+    intervals of nearly this spelling, and the most frequent currencies and intervals."""
 
+    detail: str
     near: dict[str, tuple[FacetValue, ...]]
 
 

@@ -14,7 +14,7 @@ from overlay.api import search_answer
 from overlay.api.answers import SERVICES
 from overlay.api.executors import READ_EXECUTOR, RECORDS, run_in
 from overlay.api.problems import bad_request
-from overlay.api.search_api import check_index, find_hits, index_position, read_search
+from overlay.api.search_api import check_index, find_hits, index_position, read_search, with_extras
 from overlay.api.search_request import SearchRequest
 from overlay.api.services import AppServices
 from overlay.api.values import json_texts, shown
@@ -75,6 +75,14 @@ async def find(
     await check_index(request, hits, index)
     following = None if search_request.beyond else search_answer.next_cursor(search_request, hits, index)
     return FoundPage(hits.total, hits.at_least, following, index, search_request, hits)
+
+
+async def alternatives(request: web.Request, page: FoundPage) -> Mapping[str, Any]:
+    """`emptiedBy` and `didYouMean` of a page without results, or of a weak one."""
+    if not search_answer.needs_extras(page.search, page.hits):
+        return {}
+    _, members = await with_extras(request, page.search, page.hits)
+    return members
 
 
 def cursor_after(page: FoundPage, count: int) -> str | None:

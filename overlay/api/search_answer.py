@@ -262,7 +262,8 @@ def alternatives(engine: SearchIndex, search_request: SearchRequest, hits: Hits)
 
 
 def _emptied(query: Query, emptied: zero_results.Emptied, engine: SearchIndex) -> dict[str, Any]:
-    members: dict[str, Any] = {"parameters": list(emptied.parameters), "total": emptied.total}
+    detail = zero_results.occurrence(query, emptied, engine.search)
+    members: dict[str, Any] = {"parameters": list(emptied.parameters), "total": emptied.total, "detail": detail}
     if near := zero_results.near(query, emptied, engine.search):
         members["near"] = {name: _values(pairs) for name, pairs in near.items()}
     return members

@@ -87,6 +87,8 @@ class SearchRequest(NamedTuple):
             notes = (*notes, _not_exact(names))
         if hits.is_weak:
             notes = (*notes, NOTHING_HERE)
+        if self.query.sort == "rating" and hits.hits and not any(_RATED in bytes(hit.item) for hit in hits.hits):
+            notes = (*notes, NOTHING_RATED)
         if not hits.total:
             notes = (*notes, *map(_as_written, filterfalse(meant, self.query.intervals)))
         return (*notes, _looked_up(hits.lookup)) if hits.lookup else notes
@@ -107,6 +109,12 @@ class SearchRequest(NamedTuple):
 
 
 NOTHING_HERE = Fault("nothing-here", "no listing here seems to do this")
+_RATED = b'"rating":{'
+"""The member of an encoded item with a rating; in a text of it the quotation marks are escaped."""
+
+NOTHING_RATED = Fault(
+    "nothing-rated", "none of these listings is rated: the order says nothing of the work that they did"
+)
 NO_PHRASE = Fault("phrase-not-found", "no listing contains the quoted phrase, so its words were searched for")
 
 

@@ -11,7 +11,7 @@ from overlay.api.parameters import FILTERS
 from overlay.search.analysis import Compound, allowed_edits, is_spelt, query_words, stem
 from overlay.search.facts import MOST_FACET_VALUES
 from overlay.search.piece_table import is_known
-from overlay.search.query import Hits, Query
+from overlay.search.query import FACETS, Hits, Query
 from overlay.search.query_syntax import ParsedText, read
 from overlay.search.related_words import in_use
 from overlay.search.term_dictionary import Terms
@@ -68,6 +68,36 @@ def _counting(query: Query) -> Query:
     """The query for counting only: without hits, facets and order."""
     return query._replace(limit=0, offset=0, after=None, facets=(), sort="relevance", descending=None)
 
+
+MOST_IN_USE = 6
+"""Values that are named instead of one that no listing has."""
+
+
+def occurrence(query: Query, emptied: Emptied, find: Callable[[Query], Hits]) -> str:
+    """A sentence for each filter that excludes all results: how many of all listings meet it by itself, and the most
+    frequent values where none does."""
+    bare = _counting(query)._replace(text="", operators=None, lookups=())
+    everything = _without(bare, narrowing(query))
+    total = find(everything).total
+    return "; ".join(_occurrence(bare, everything, total, name, find) for name in emptied.parameters)
+
+
+def _occurrence(bare: Query, everything: Query, total: int, name: str, find: Callable[[Query], Hits]) -> str:
+    member = _FILTERS[name][0]
+    value = getattr(bare, member)
+    condition = f"{name}={','.join(map(str, value)) if isinstance(value, tuple) else value}"[:MOST_SHOWN]
+    if alone := find(everything._replace(**{member: value})).total:
+        return f"{alone:,} of {total:,} listings meet {condition}, but none of these meets the rest of the search"
+    sentence = f"none of {total:,} listings meets {condition}"
+    if name not in FACETS:
+        return sentence
+    facets = find(everything._replace(facets=(name,), facet_limit=MOST_IN_USE)).facets or {}
+    in_use = ", ".join(text[:MOST_SHOWN] for text, _ in facets.get(name, ()))
+    return f"{sentence}; in use: {in_use}" if in_use else sentence
+
+
+MOST_SHOWN = 80
+"""Characters of a filter, or of a value in use, in a sentence."""
 
 SPELT = {"skillId": "skills", "tag": "tags", "acceptedCurrency": "currencies", "interval": "intervals"}
 """The filters with values that are compared by spelling, and their query fields."""

@@ -105,6 +105,8 @@ def help_lines(page: Mapping[str, Any]) -> Iterator[str]:
         yield f"did you mean: {suggestion['q']} ({suggestion['total']:,})"
     for relaxation in page.get("emptiedBy", ()):
         yield f"leave out {' and '.join(relaxation['parameters'])}: {_count(relaxation['total'])}"
+        if detail := relaxation.get("detail"):
+            yield f"  {on_one_line(detail)}"
         for name, values in relaxation.get("near", {}).items():
             yield f"or is it {name} {', '.join(on_one_line(value['value'], _LONGEST) for value in values)}?"
 

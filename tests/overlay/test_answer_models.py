@@ -6,7 +6,7 @@ from overlay.answers.items import Item, ServerList
 from overlay.answers.pages import SearchPage
 from overlay.answers.schemas import CARD_MEMBERS, members
 from overlay.systems.a2a import search_messages
-from overlay.systems.mcp import tools
+from overlay.systems.mcp import listing_forms, tools
 from overlay.systems.webhooks import matcher
 from overlay.verify import item_members
 
@@ -15,7 +15,7 @@ ON_DEMAND = {"highlights", "explain", "lacks", "byMeaning", "score"}
 
 def test_foreign_protocols_name_members_of_the_item_and_of_the_page() -> None:
     assert set(search_messages.ITEM_MEMBERS) <= set(members(Item))
-    assert set(tools.ITEM_MEMBERS) <= set(members(Item))
+    assert set(listing_forms.AS_STORED) <= set(members(Item))
     assert set(matcher.LISTING_MEMBERS) <= set(members(Item))
     assert set(tools.PAGE_MEMBERS) <= set(members(SearchPage))
 

@@ -25,10 +25,7 @@ MAX_NAME, MAX_TEXT, MAX_LINE = 60, 120, 500
 READ, MAX_READ = 64, 500
 """Skills of a listing, and characters of each, that are compared with the question."""
 
-_AS_STORED = (
-    "pending", "deprecated", "sale", "health", "observedTools", "rating", "cost", "tags", "lacks", "byMeaning",
-    "duplicates",
-)  # fmt: skip
+AS_STORED = ("pending", "deprecated", "sale", "rating", "tags", "lacks", "byMeaning", "duplicates")
 """Members of a result that are those of the item."""
 
 _SAME = {"same-name": "name", "same-url": "URL", "same-address": "address", "same-text": "text"}
@@ -79,7 +76,7 @@ def result(item: Json, question: Set[str] = frozenset()) -> dict[str, Any]:
         **_skills(item["skills"], question),
         "tools": item["tools"][:OTHERS],
         **_prices(item["offers"], item.get("cheapest")),
-        **{name: item.get(name) for name in _AS_STORED},
+        **{name: item.get(name) for name in AS_STORED},
         **_warnings(item["warnings"]),
     })  # fmt: skip
 

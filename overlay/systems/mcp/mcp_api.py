@@ -60,6 +60,7 @@ class HttpSource:
         return {
             "items": page.items, "total": page.total, "matched": page.hits.matched, "totalRelation": relation,
             "nextCursor": page.next_cursor, **page.comparison, **page.note_members,
+            **await protocol_requests.alternatives(self._request, page),
         }  # fmt: skip
 
     async def get(self, id_: str) -> Mapping[str, Any]:

@@ -52,7 +52,7 @@ INSTRUCTIONS = (
 )
 PAGE_MEMBERS = (
     "testNetwork", "matched", "totalRelation", "nextCursor", "priceComparison", "corrected", "unappliedFilters",
-    "notes", "weak", "follow",
+    "notes", "weak", "follow", "emptiedBy", "didYouMean",
 )  # fmt: skip
 """The members of a page (schema `Page`), besides the items, that `search` answers with."""
 

@@ -168,13 +168,29 @@ def test_an_answer_with_hits_and_without_options_holds_nothing_more(engine: Sear
 
 def test_the_filter_that_emptied_an_answer_is_named(engine: SearchIndex) -> None:
     total = engine.search(from_pairs([("q", "dex")], {}).query).total
+    everything = engine.search(from_pairs([], {}).query).total
     result, more = answer_of(engine, ("q", "dex"), ("tag", "no such tag"))
-    assert (result, more) == ([], {"emptiedBy": [{"parameters": ["tag"], "total": total}]})
+    ((emptied,), detail) = more["emptiedBy"], f"none of {everything:,} listings meets tag=no such tag; in use: "
+    assert (result, emptied["parameters"], emptied["total"]) == ([], ["tag"], total)
+    assert emptied["detail"].startswith(detail)
+    assert emptied["detail"].count(",") <= 7
     _, more = answer_of(engine, ("q", "dex"), ("tag", "no such tag"), ("owner", "nobody"), ("type", "agent"))
-    ((parameters, left),) = [tuple(item.values()) for item in more["emptiedBy"]]
-    assert (parameters, left) == (["type", "tag", "owner"], total)
+    (emptied,) = more["emptiedBy"]
+    assert (emptied["parameters"], emptied["total"]) == (["type", "tag", "owner"], total)
+    by_type, by_tag, by_owner = emptied["detail"].split("; ")[0], *emptied["detail"].split("; ")[1::2]
+    assert by_type.endswith("listings meet type=agent, but none of these meets the rest of the search")
+    assert by_tag.startswith("none of")
+    assert by_owner == f"none of {everything:,} listings meets owner=nobody"
     _, more = answer_of(engine, ("q", "dex"), ("status", "undecided"))
-    assert more == {"emptiedBy": [{"parameters": ["status"], "total": total}]}
+    detail = f"none of {everything:,} listings meets status=undecided; in use: live"
+    assert more == {"emptiedBy": [{"parameters": ["status"], "total": total, "detail": detail}]}
+
+
+def test_an_order_of_ratings_says_that_nothing_is_rated(engine: SearchIndex) -> None:
+    for sort, codes in (("rating", ["nothing-rated"]), ("-rating", ["nothing-rated"]), ("name", [])):
+        search_request = from_pairs([("sort", sort)], {})
+        hits = engine.search(search_request.query)
+        assert [note.code for note in search_request.notes_on(hits)] == codes
 
 
 def test_skills_and_tags_that_are_spelt_nearly_so_are_named(engine: SearchIndex) -> None:
