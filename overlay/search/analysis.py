@@ -209,7 +209,8 @@ def _query_words_of(compound: str) -> tuple[Compound, ...]:
     if len(parts) > MAX_PARTS:
         query_compounds += (Compound(part, (part,), None) for part in parts)
     elif parts:
-        whole = "".join(parts)[:MAX_WORD] if len(parts) > 1 else without_symbols(parts[0])
+        plain = None if parts[0] in _ABBREVIATIONS else without_symbols(parts[0])
+        whole = "".join(parts)[:MAX_WORD] if len(parts) > 1 else plain
         query_compounds.append(Compound(compound, tuple(parts), whole))
     return tuple(query_compounds)
 

@@ -146,11 +146,12 @@ def rarity(held: int, listings: int) -> float:
 
 
 class _QueryWord(NamedTuple):
-    """A part of a word of the query, folded, and the compound that contains it."""
+    """A part of a word of the query, folded, the compound that contains it, and the number of that in the text."""
 
     text: str
     compound: Compound
     is_stop: bool
+    position: int
 
 
 def plan(text: str, terms: Terms) -> QueryPlan:
@@ -182,13 +183,14 @@ def _words(text: str) -> list[_QueryWord]:
     compounds = query_words(text)
     listed = stop_words(part for compound in compounds for part in compound.parts)
     stop = _stop_words(compounds, listed)
-    if len(compounds) > NAME_WORDS and stop:
-        compounds, stop = [compound for compound in compounds if compound not in stop], frozenset()
+    is_long = len(compounds) > NAME_WORDS
     by_stem: dict[str, _QueryWord] = {}
-    for compound in compounds:
+    for position, compound in enumerate(compounds):
+        if is_long and compound in stop:
+            continue
         for part in compound.parts:
             is_stop = compound in stop or (part in listed and not listed >= set(compound.parts))
-            by_stem.setdefault(stem(part), _QueryWord(part, compound, is_stop))
+            by_stem.setdefault(stem(part), _QueryWord(part, compound, is_stop, position))
     return list(by_stem.values())[:MAX_GROUPS]
 
 
@@ -300,9 +302,9 @@ class _Planner:
         if word.compound.whole:
             yield stem(word.compound.whole)
         for first, second in pairwise(self._words[max(0, position - 1) : position + 2]):
-            if all(is_spelt(word.text) or word.text.isdigit() for word in (first, second)) and not (
-                first.text.isdigit() and second.text.isdigit()
-            ):
+            is_next = second.position - first.position <= 1  # no stop word between them was dropped
+            is_joinable = all(is_spelt(word.text) or word.text.isdigit() for word in (first, second))
+            if is_next and is_joinable and not (first.text.isdigit() and second.text.isdigit()):
                 yield stem(first.text + second.text)
 
     def _corrections(self, word: _QueryWord) -> Iterator[tuple[_NearTerm, float]]:

@@ -48,7 +48,7 @@ def matches(group: TermGroup) -> dict[str, str]:
         ("qrCode", "qrcode", "joined"),
         ("things 3", "things3", "joined"),
         ("4 k", "4k", "joined"),
-        (".net", "net", "joined"),
+        (".quill", "quill", "joined"),
         ("zedquill", "quill", "split"),
         ("gpt4relay", "gpt4", "split"),
         ("weat", "weather", "completed"),
@@ -81,6 +81,16 @@ def test_in_a_sentence_a_word_of_four_letters_may_have_lost_one_but_is_no_other_
     terms = dictionary(*["bark"] * 5, *["brook"] * 3, *["hotel"] * 3)
     assert matches(groups("brok hotel lisbon travel week budget", terms)[0]) == {"brok": "exact", "brook": "corrected"}
     assert matches(groups("brok hotel", terms)[0]) == {"brok": "exact"}
+
+
+def test_dotnet_is_no_net() -> None:
+    assert matches(groups(".net")[0]) == {"dotnet": "exact"}
+
+
+def test_a_stop_word_that_was_dropped_still_separates_its_neighbours() -> None:
+    terms = dictionary("qrcode", "qr", "code")
+    assert "qrcode" in matches(groups("a qr code printed in every city of all countries", terms)[0])
+    assert "qrcode" not in matches(groups("a qr or code printed in every city of all countries", terms)[0])
 
 
 @pytest.mark.parametrize("text", ["cheap", "cancer", "lawyer", "guitar", "parcel", "book in a sentence of many words"])
