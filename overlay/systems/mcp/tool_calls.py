@@ -11,6 +11,7 @@ from overlay.api.request_bodies import checked
 from overlay.api.values import json_texts
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.systems.mcp.listing_forms import compact, listing, question_words, result
+from overlay.systems.mcp.short_cursors import CursorRefusedError, next_page
 from overlay.systems.mcp.tools import (
     DEFAULT_LIMIT,
     NOTICE,
@@ -80,7 +81,11 @@ async def _search(source: ToolSource, arguments: Mapping[str, Any]) -> dict[str,
     pairs = [(name, text) for name, value in arguments.items() for text in json_texts(value)]
     if "limit" not in arguments:
         pairs.append(("limit", str(DEFAULT_LIMIT)))
-    page = await source.search(pairs)
+    cursor = next((text for name, text in pairs if SEARCH.names[name].name == "cursor"), "")
+    try:
+        page = await next_page(source.search, pairs, cursor)
+    except CursorRefusedError as error:
+        raise ToolRefusedError(f"cursor: {error}") from None
     members = {name: page[name] for name in ("total", *PAGE_MEMBERS) if name in page}
     words = question_words(" ".join(text for name, text in pairs if SEARCH.names[name].name in _OF_SKILLS))
     return {**members, "items": [result(item, words) for item in page["items"]]}
