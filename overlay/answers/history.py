@@ -33,7 +33,7 @@ class ListingRevision(Record, kw_only=True):
     timestamp: Time | None
     changes: Annotated[
         tuple[ItemChange, ...],
-        Meta(description="Of a valid one: pay-to addresses, owner, URL, command, prices and skills that it changed."),
+        Meta(description="Pay-to addresses, owner, URL, command, prices and skills that it changed."),
     ] = ()
 
 

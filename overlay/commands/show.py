@@ -91,8 +91,15 @@ def _show_history(answer: Mapping[str, Any]) -> None:
     for drift in answer.get("drifts", ()):
         say(f"{on_one_line(drift['since'])}  drifted  served {drift['cardSha256']} instead of the card")
     for revision in answer["revisions"]:
-        for line in _revision(revision):
+        for line in (*_revision(revision), *(f"    {line}" for line in _changes(revision))):
             say(line)
+
+
+def _changes(revision: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each value that a revision changes."""
+    for change in revision.get("changes", ()):
+        before, after = (on_one_line(in_words(change[name] or "none")) for name in ("from", "to"))
+        yield f"{change['what']}: {before} -> {after}"
 
 
 def _listing(settings: Settings, id_: str) -> dict[str, Any]:
@@ -163,9 +170,8 @@ def _show(item: Mapping[str, Any]) -> None:
     if pending := item.get("pending"):
         say(f"  {'pending':<10}{pending['outpoint'] or 'burned'}: an update waits to be mined; look before you pay")
         say(f"  {'':<10}{on_one_line(in_words(pending['summary']))}")
-        for change in pending.get("changes", ()):
-            before, after = (on_one_line(in_words(change[name] or "none")) for name in ("from", "to"))
-            say(f"  {'':<10}{change['what']}: {before} -> {after}")
+        for line in _changes(pending):
+            say(f"  {'':<10}{line}")
     for server in item.get("servers", ()):
         say(f"  {'server':<10}{server}")
     if item.get("command"):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
+from indexer.model import Status
 from overlay.listings.card_texts import read_card
 from overlay.listings.pending_changes import MAX_CHANGES, PendingChange, card_changes
 from parsers.cards import ToolConfig
@@ -26,11 +27,11 @@ def with_changes(
     entries: Sequence[HistoryEntry],
     revisions: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """The revisions (newest first) with `changes` where a valid one changed anything, as in `pending`."""
-    valid = [number for number, entry in enumerate(entries) if entry.event.valid and _digest(entry) is not None]
-    digests = islice(dict.fromkeys(_digest(entries[number]) for number in valid), MAX_CARDS)
+    """The revisions (newest first) with `changes` where one changed anything, as in `pending`."""
+    counting = [number for number, entry in enumerate(entries) if _counts(entry) and _digest(entry) is not None]
+    digests = islice(dict.fromkeys(_digest(entries[number]) for number in counting), MAX_CARDS)
     bodies = {digest: repository.card(digest) for digest in digests if digest is not None}
-    for later, earlier in pairwise(valid):
+    for later, earlier in pairwise(counting):
         changes = [
             *_owner(entries[earlier], entries[later]),
             *_cards(registration_id, entries[earlier], entries[later], bodies),
@@ -39,6 +40,12 @@ def with_changes(
             rows = [{"what": what, "from": before, "to": after} for what, before, after in changes[:MAX_CHANGES]]
             revisions[later] = revisions[later] | {"changes": rows}
     return revisions
+
+
+def _counts(entry: HistoryEntry) -> bool:
+    """Whether an event may have changed anything: one that is not valid moves a registration all the same."""
+    state = entry.event.state
+    return entry.event.valid if state is None else state.status is not Status.BURNED
 
 
 def _digest(entry: HistoryEntry) -> bytes | None:

@@ -20,6 +20,7 @@ from tests.chainkit import agent
 from tests.chainkit_scripts import map_tape
 from tests.overlay.test_unconfirmed import UnconfirmedRegistry
 from tests.parsers.inscriptions.test_ordlock import PAYEE, SELLER, locks
+from tests.running import a2b_here
 
 SELLER_ADDRESS, PAYEE_ADDRESS = (address.owner(p2pkh(digest), "bsv", "regtest") for digest in (SELLER, PAYEE))
 
@@ -33,7 +34,9 @@ def registry(tmp_path: Path) -> Iterator[UnconfirmedRegistry]:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_a_sale_is_shown_until_it_is_cancelled(registry: UnconfirmedRegistry, shared: Path, version: int) -> None:
+async def test_a_sale_is_shown_until_it_is_cancelled(
+    registry: UnconfirmedRegistry, shared: Path, tmp_path: Path, version: int
+) -> None:
     template = json.loads((shared / "vectors" / "bsv" / "ordlock-template.json").read_text())
     echo = registry.kit.inscribe(agent("Echo"))
     registry.mine(echo)
@@ -49,6 +52,11 @@ async def test_a_sale_is_shown_until_it_is_cancelled(registry: UnconfirmedRegist
     assert (item["id"], item["sale"], item["owner"]) == (str(echo), expected, SELLER_ADDRESS)
     assert lookup.listing(registry.catalogue, str(echo))["sale"] == expected
     assert [single["id"] for single in registry.ask(owners=(SELLER_ADDRESS,))] == [str(echo)]
+    shown = a2b_here("show", str(echo), "--data", str(tmp_path), cwd=tmp_path).stdout
+    assert f"for sale  1,000 satoshis to {PAYEE_ADDRESS}, bought by a wallet" in shown
+    assert f"owner     {SELLER_ADDRESS}" in shown
+    moves = a2b_here("history", str(echo), "--data", str(tmp_path), cwd=tmp_path).stdout
+    assert f"owner: {registry.kit.address('alice')} -> none" in moves
     store = registry.catalogue.store
     [chain] = store.chains()
     [state] = store.registrations.states(chain, 3)

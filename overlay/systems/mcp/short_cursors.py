@@ -14,7 +14,7 @@ Pairs = Sequence[tuple[str, str]]
 Search = Callable[[Pairs], Awaitable[Mapping[str, Any]]]
 
 _MARK, _POSITION = 5, 2
-_NOT_ASKED = frozenset(("limit", "cursor", "offset"))
+_NOT_OF_QUESTION = frozenset(("limit", "cursor", "offset"))
 
 
 class CursorRefusedError(Exception):
@@ -34,10 +34,12 @@ class _Cursor(NamedTuple):
 async def next_page(search: Search, pairs: Pairs, cursor: str) -> Mapping[str, Any]:
     """The page of a search, the first one for an empty cursor; its `nextCursor` is a short one. Raises
     CursorRefusedError."""
-    asked = [pair for pair in pairs if SEARCH.names[pair[0]].name != "cursor"]
-    question = _mark(sorted((SEARCH.names[name].name, text) for name, text in asked if name not in _NOT_ASKED))
-    begin = await _position(search, asked, _read(cursor, question)) if cursor else 0
-    page = await search([*asked, ("offset", str(begin))])
+    parameters = [pair for pair in pairs if SEARCH.names[pair[0]].name != "cursor"]
+    question = _mark(
+        sorted((SEARCH.names[name].name, text) for name, text in parameters if name not in _NOT_OF_QUESTION)
+    )
+    begin = await _position(search, parameters, _read(cursor, question)) if cursor else 0
+    page = await search([*parameters, ("offset", str(begin))])
     items, end = page["items"], begin + len(page["items"])
     if not items or not page.get("nextCursor") or end >= MAX_OFFSET:
         return {**page, "nextCursor": None}
