@@ -18,6 +18,7 @@ from overlay.search.facts import MOST_FACET_VALUES, MOST_VALUES
 from overlay.search.query import FACETS, SORTS
 from overlay.search.value_lists import interval_parts, parts
 from parsers.cards.intervals import interval_key
+from parsers.cards.usage import ACCESS, AUTH, LAUNCHERS, PROTOCOLS, TRANSPORTS
 from parsers.claims.amount_due import STAGES
 
 if TYPE_CHECKING:
@@ -221,6 +222,39 @@ SEARCH = table(
     parameter(
         "deprecated", "`false`: no listing that its owner calls deprecated; `true`: only those.", values.truth,
         member="deprecated", label="Deprecated", type="boolean",
+    ),
+    _words(
+        "access", "How it is used: `remote` by a URL that every reader reaches, `local` by a command that runs here.",
+        ACCESS, many=True, member="access", label="Access",
+    ),
+    _words(
+        "transport", "A transport that the card states; stdio also of a command, jsonrpc also where A2A 0.2 and 0.3 "
+        "mean it.",
+        TRANSPORTS, many=True, member="transports", label="Transport",
+    ),
+    _words(
+        "auth", "What a client needs, as the card says: a key or token, OAuth, a payment (x402), or nothing. Of most "
+        "cards it is not known: they are found by none of these.",
+        AUTH, many=True, member="auth", label="Needs",
+    ),
+    _words(
+        "protocol", "An A2A version that the card states for an agent.", PROTOCOLS, many=True, member="protocols",
+        label="A2A",
+    ),
+    _words(
+        "launcher", "The program that starts a tool.", LAUNCHERS, many=True, member="launchers", label="Started by",
+    ),
+    parameter(
+        "streaming", "Whether the card says that the agent streams; one that does not say is neither.", values.truth,
+        member="streaming", label="Streams", type="boolean",
+    ),
+    parameter(
+        "hasPrice", "`true`: with a price; `false`: the card names none. One whose prices cannot be read is neither.",
+        values.truth, member="has_price", label="Has a price", type="boolean",
+    ),
+    parameter(
+        "runnable", "`true`: with a command, or a URL that every reader reaches; `false`: with neither.", values.truth,
+        member="runnable", label="Runnable", type="boolean",
     ),
     _words(
         "status", "The status of a listing; default live and pending.", (*STATUSES, "all"), many=True,

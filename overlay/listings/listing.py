@@ -18,6 +18,7 @@ from parsers.cards import AgentCard, Card, McpServer, ToolConfig, server_id
 from parsers.cards.deprecation import Deprecation, from_map, states_status
 from parsers.cards.price_changes import price_changes
 from parsers.cards.secrets import secret_in
+from parsers.cards.usage import Usage, usage_of
 from parsers.pointers.locator import url_host
 from parsers.reasons import HIGH, Reason, severity
 
@@ -170,6 +171,16 @@ class Listing(Registration):
     def is_flagged(self) -> bool:
         """Whether a warning of it is of high severity."""
         return any(severity(reason.code) == HIGH for reason in (*self.card.warnings, *self.all_warnings))
+
+    @cached_property
+    def usage(self) -> Usage:
+        """How it is used, by its card alone."""
+        return usage_of(self.card, self.warnings)
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether it can be used as its card says: by a command, or by a URL that every reader reaches."""
+        return bool(self.usage.access)
 
     @property
     def members_of_systems(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from zlib import crc32
 
 from parsers.cards import Skill
 from parsers.cards.offers import Offer
+from parsers.cards.usage import UNSTATED, Usage
 
 if TYPE_CHECKING:
     from overlay.search.forward import Analysed
@@ -78,8 +79,9 @@ class Document:
     those of its domain on its chains; `group` is the id of the representative. `drifted`: its host serves another
     card now, so that it ranks as `verified` but the filter does not find it. `signed`: the winning revision has a
     verified signature. `deprecated`: its owner says so. `source` is its `diversity.source_number`, 0 where its domain
-    confirms it. `rating` is in thousandths, None without one. `more_facts` are filter terms of other protocols,
-    and the identifiers of a listing. `analysed` are its texts if they are already analysed.
+    confirms it. `usage` is how it is used, by its card alone. `rating` is in thousandths, None without one.
+    `more_facts` are filter terms of other protocols, and the identifiers of a listing. `analysed` are its texts if they
+    are already analysed.
     """
 
     id: str
@@ -112,6 +114,7 @@ class Document:
     deprecated: bool = False
     source: int = 0
     rating: int | None = None
+    usage: Usage = UNSTATED
     more_facts: tuple[str, ...] = ()
     item: bytes
     analysed: Analysed | None = field(default=None, compare=False, repr=False)

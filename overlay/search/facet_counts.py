@@ -21,6 +21,11 @@ _OF_LISTING: dict[str, tuple[str, Any]] = {
     "tag": ("tags", ()),
     "chain": ("chains", ()),
     "status": ("statuses", ()),
+    "access": ("access", ()),
+    "transport": ("transports", ()),
+    "auth": ("auth", ()),
+    "protocol": ("protocols", ()),
+    "launcher": ("launchers", ()),
 }
 """The query field of each facet, and its value when there is no filter."""
 

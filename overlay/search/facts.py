@@ -25,6 +25,11 @@ FACET_FIELDS = {
     "tag": "tag",
     "chain": "chain",
     "status": "status",
+    "access": "access",
+    "transport": "transport",
+    "auth": "auth",
+    "protocol": "protocol",
+    "launcher": "launcher",
 }
 """The facets of a query and the fields they count."""
 MOST_VALUES = 50  # of a facet, unless a query has another limit
@@ -90,6 +95,11 @@ def facets(document: Document) -> dict[str, tuple[str, ...]]:
         "currency": [currency for offer in document.offers for currency in offer.accepted],
         "interval": [offer.interval_key for offer in document.offers],
         "tag": [tag.casefold() for tag in tags(document)],
+        "access": document.usage.access,
+        "transport": document.usage.transports,
+        "auth": document.usage.auth,
+        "protocol": document.usage.protocols,
+        "launcher": document.usage.launchers,
     }
     return {name: tuple(dict.fromkeys(entries)) for name, entries in values.items()}
 
@@ -112,6 +122,7 @@ def facts(document: Document, facets_of: Mapping[str, Iterable[str]] | None = No
     if document.source:
         yield source_fact(document.source)
     yield "verified" if document.verified and not document.drifted else "unverified"
+    yield from (stated_fact(name, value) for name in STATED if (value := getattr(document.usage, name)) is not None)
     yield from document.more_facts
     if document.until_height is None:
         yield "current"
@@ -143,13 +154,18 @@ def heights(document: Document) -> dict[str, int]:
 
 FILTERS = {
     "tag": "tags", "chain": "chains", "domain": "domains", "owner": "owners", "skill": "skills",
-    "currency": "currencies", "interval": "intervals",
+    "currency": "currencies", "interval": "intervals", "access": "access", "transport": "transports", "auth": "auth",
+    "protocol": "protocols", "launcher": "launchers",
 }  # fmt: skip
 """Facts with a value, as the first part of `tag:pay`, by the member of a query with values of which one is required."""
 
-FLAGS = ("flagged", "deprecated")
+FLAGS = ("flagged", "deprecated", "runnable")
 """Facts without a value: a query has a member of this name, True where it requires the fact and False where it excludes
 it, and a listing has a property `is_…`."""
+
+STATED = ("streaming", "has_price")
+"""Facts that are true, false or not stated by a card, such as `streaming:true`: a listing that does not say has none. A
+query and the `usage` of a document have members of these names."""
 
 _filters = attrgetter(*FILTERS.values())
 
@@ -167,8 +183,14 @@ def required(query: Query) -> Iterator[tuple[str, ...]]:
     if query.verified is not None:
         yield ("verified" if query.verified else "unverified",)
     yield from ((flag,) for flag in FLAGS if getattr(query, flag))
+    yield from ((stated_fact(name, value),) for name in STATED if (value := getattr(query, name)) is not None)
     if query.from_height is not None or query.to_height is not None:
         yield (f"home:{query.height_chain}",)
+
+
+def stated_fact(name: str, value: bool) -> str:
+    """The fact of the listings whose card states one of `STATED` so."""
+    return f"{name}:{str(value).lower()}"
 
 
 def source_fact(source: int) -> str:

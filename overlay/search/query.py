@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 PRICE_SORTS = ("price", "price_per_day")
 SORTS = ("relevance", *PRICE_SORTS, "updated", "created", "rating", "name")
-FACETS = ("type", "skillId", "acceptedCurrency", "interval", "tag", "chain", "status")
+FACETS = (
+    "type", "skillId", "acceptedCurrency", "interval", "tag", "chain", "status", "access", "transport", "auth",
+    "protocol", "launcher",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +101,7 @@ class Query(NamedTuple):
     `shown` some results (the `shown_mark` of each, one after the other) begins with the first of the others. A facet's
     own filter does not narrow its counts; it has at most `facet_limit` values (None: 50), those that begin with
     `facet_prefix` (case-folded). `with_duplicates`: no listing is hidden as a duplicate.
+    `access` to `has_price` are of how a listing is used (`parsers.cards.usage.Usage`).
     `more_facts` are filters of other protocols: one fact of each group is required. No result has one of `not_facts`.
     `lookups` are what the text may name: the first that finds anything counts instead of the words, or leads their
     results. Its hash leaves out the rates.
@@ -123,6 +127,14 @@ class Query(NamedTuple):
     verified: bool | None = None
     flagged: bool | None = None
     deprecated: bool | None = None
+    access: tuple[str, ...] = ()
+    transports: tuple[str, ...] = ()
+    auth: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
+    launchers: tuple[str, ...] = ()
+    streaming: bool | None = None
+    has_price: bool | None = None
+    runnable: bool | None = None
     height_chain: str | None = None
     from_height: int | None = None
     to_height: int | None = None

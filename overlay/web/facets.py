@@ -190,7 +190,8 @@ def _chosen(query: Query, name: str) -> tuple[str, ...]:
     chosen_values: dict[str, Any] = {
         "type": (query.kind,) if query.kind else (), "skillId": query.skills, "acceptedCurrency": query.currencies,
         "interval": query.intervals, "tag": query.tags, "chain": query.chains,
-        "status": () if set(query.statuses) == {"live", "pending"} else query.statuses,
+        "status": () if set(query.statuses) == {"live", "pending"} else query.statuses, "access": query.access,
+        "transport": query.transports, "auth": query.auth, "protocol": query.protocols, "launcher": query.launchers,
     }  # fmt: skip
     return tuple(chosen_values[name])
 

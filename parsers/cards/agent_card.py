@@ -14,6 +14,7 @@ from parsers.cards.findings import note_private, note_texts
 from parsers.cards.identity_statement import read_motebit
 from parsers.cards.offers import read_offers
 from parsers.cards.strict_json import step
+from parsers.cards.usage import read_auth
 
 MAX_SKILLS = 256
 MAX_TAGS = 64
@@ -77,6 +78,7 @@ def read_agent(card: Json, fields: Fields) -> AgentCard:
         tags=merge_tags(own_tags, (tag for skill in skills for tag in skill.tags), fields),
         offers=offers,
         motebit=motebit,
+        auth=read_auth(card),
         deprecated=read_deprecation(card, fields),
         warnings=fields.finish(),
         **rest,

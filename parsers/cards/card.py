@@ -54,7 +54,8 @@ class AgentCard:
     `interfaces` have the members of A2A 1.0 (`url`, `protocolBinding`, `protocolVersion`, `tenant`) in every version.
     `capabilities` holds the boolean ones and `extensions` (`uri`, `description`, `required`). `tags` are those of the
     card and of its skills, without repetitions regardless of case, spelt as first written.
-    `motebit` is the Motebit identity that it states, `deprecated` its owner's notice.
+    `motebit` is the Motebit identity that it states, `deprecated` its owner's notice. `auth` is what a client needs, as
+    far as the card says (`parsers.cards.usage.AUTH`).
     """
 
     name: str
@@ -71,6 +72,7 @@ class AgentCard:
     tags: tuple[str, ...] = ()
     offers: tuple[Offer, ...] = ()
     motebit: IdentityStatement | None = None
+    auth: tuple[str, ...] = ()
     deprecated: Deprecation | None = None
     warnings: tuple[Reason, ...] = ()
 

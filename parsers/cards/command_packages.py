@@ -69,6 +69,15 @@ _ABSOLUTE = re.compile(r"/|~[\\/]|\\\\|[A-Za-z]:[\\/]|%\w+%[\\/]|\$\{?(?:env:)?\
 MOST_WRAPPED = 4
 
 
+LAUNCHERS = (
+    "npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "bun", "node", "deno", "uvx", "uv", "pipx", "python", "docker",
+    "podman", "nerdctl", "dnx", "dotnet", "java", "go",
+)  # fmt: skip
+"""Programs that start tools, and that people have installed."""
+
+_PYTHON = re.compile(r"python[0-9.]{1,6}|py")
+
+
 class Installed(NamedTuple):
     """A package as a command runs it: its runner, the argument that names it, its name and version ("" for none), the
     flags before it that clients do not add by themselves, and the arguments after it."""
@@ -95,6 +104,14 @@ def installed(command: str, args: Sequence[str]) -> Installed | None:
     version = "" if named["version"] in (None, "latest") else named["version"]
     ends = words[0] in _ENDS_FLAGS and rest[1:2] == ["--"]
     return Installed(runner, rest[0], named["name"], version, flags, rest[2 if ends else 1 :])
+
+
+def program(command: str, args: Sequence[str]) -> str:
+    """The program that a command starts, by its name in lower case, without a shell or `env` before it; every version
+    of Python is `python`. "" where that is not certain."""
+    words = _unwrapped([command, *args]) if command else []
+    name = words[0] if words else ""
+    return "python" if _PYTHON.fullmatch(name) else name
 
 
 def package_key(name: str) -> str:

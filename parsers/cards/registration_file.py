@@ -126,6 +126,7 @@ def _agent(name: str, description: str, file: Json, services: list[Service], fie
         protocol=PROTOCOL,
         logo=_logo(file, fields),
         interfaces=tuple(map(_interface, _callable(services))),
+        auth=("payment",) if _takes_x402(file) else (),
         skills=skills,
         tags=_tags(file, services, fields),
         offers=read_offers(file, fields, frozenset(skill.id for skill in skills)),
@@ -252,6 +253,10 @@ def _tags(file: Json, services: list[Service], fields: Fields) -> tuple[str, ...
         tags += fields.texts(service.value, "domains", service.pointer, MAX_TAGS)
     for key in ("supportedTrust", "supportedTrusts"):
         tags += fields.texts(file, key, "", MAX_TAGS)
-    if any(file.get(key) is True for key in ("x402Support", "x402support")):
+    if _takes_x402(file):
         tags.append("x402")
     return merge_tags(tags, (), fields)
+
+
+def _takes_x402(file: Json) -> bool:
+    return any(file.get(key) is True for key in ("x402Support", "x402support"))

@@ -22,6 +22,7 @@ from overlay.search.query import FACETS, SORTS, Hit, Hits, Operators, Query
 from overlay.search.stop_words import stop_words
 from parsers.cards import Skill
 from parsers.cards.intervals import interval_key
+from parsers.cards.usage import ACCESS, AUTH, LAUNCHERS, PROTOCOLS, TRANSPORTS, UNSTATED, Usage
 from tests.contracts.listed import EPOCH, listing, price
 from tests.opensearch_server import index_url
 from tests.oracles.search import (
@@ -65,6 +66,15 @@ offers = st.builds(
     st.none() | st.lists(st.sampled_from([*SKILLS, "other"]), max_size=2, unique=True),
 )
 heights = st.none() | st.integers(1, 4)
+usages = st.just(UNSTATED) | st.builds(
+    Usage,
+    *(
+        st.lists(st.sampled_from(values), max_size=2, unique=True).map(tuple)
+        for values in (ACCESS, TRANSPORTS[:3], AUTH[:3], PROTOCOLS, LAUNCHERS[:2])
+    ),
+    st.sampled_from([None, True, False]),
+    st.sampled_from([None, True, False]),
+)
 
 
 def texts(words: Sequence[str], most: int = 6) -> st.SearchStrategy[str]:
@@ -114,7 +124,8 @@ def _documents(
         owner=draw(st.sampled_from(["alice", "bob"])),
         domain=draw(st.sampled_from(["", "a.example"])),
         verified=draw(st.booleans()),
-        more_facts=draw(st.sampled_from([(), ("flagged",), ("deprecated",)])),
+        more_facts=draw(st.sampled_from([(), ("flagged",), ("deprecated",), ("runnable",)])),
+        usage=draw(usages),
         rating=draw(st.sampled_from([None, None, 0, 400, 1_000])),
         description=draw(texts(words)),
         tags=tuple(draw(st.lists(st.sampled_from(TAGS), max_size=2, unique=True))),
@@ -161,6 +172,14 @@ filters = st.builds(
     verified=st.sampled_from([None, None, None, True, False]),
     flagged=st.sampled_from([None, None, None, True, False]),
     deprecated=st.sampled_from([None, None, None, True, False]),
+    access=some(ACCESS),
+    transports=some(TRANSPORTS[:3]),
+    auth=some(AUTH[:3]),
+    protocols=some(PROTOCOLS),
+    launchers=some(LAUNCHERS[:2]),
+    streaming=st.sampled_from([None, None, None, True, False]),
+    has_price=st.sampled_from([None, None, None, True, False]),
+    runnable=st.sampled_from([None, None, None, True, False]),
     height_chain=st.sampled_from(["bsv", "bsv:mainnet", "ltc"]),
     from_height=sometimes_height,
     to_height=sometimes_height,

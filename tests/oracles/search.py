@@ -88,10 +88,31 @@ def meets_filters(document: Document, query: Query) -> bool:
         and query.verified in {None, document.verified}
         and query.flagged in {None, "flagged" in document.more_facts}
         and query.deprecated in {None, "deprecated" in document.more_facts}
+        and query.runnable in {None, "runnable" in document.more_facts}
+        and _is_used_so(document, query)
         and _is_in_heights(document, query)
         and _is_updated_since(document, query.updated_since)
         and any(row_meets(row, query) for row in rows(document.skills, document.offers))
         and meets_operators(document, query.operators)
+    )
+
+
+def _is_used_so(document: Document, query: Query) -> bool:
+    """Whether a listing states each way of use that is asked for; nothing of it means neither true nor false."""
+    usage = document.usage
+    return (
+        all(
+            not values or not set(values).isdisjoint(stated)
+            for values, stated in (
+                (query.access, usage.access),
+                (query.transports, usage.transports),
+                (query.auth, usage.auth),
+                (query.protocols, usage.protocols),
+                (query.launchers, usage.launchers),
+            )
+        )
+        and (query.streaming is None or usage.streaming is query.streaming)
+        and (query.has_price is None or usage.has_price is query.has_price)
     )
 
 
@@ -237,6 +258,11 @@ def _values(document: Document, facet: str) -> set[str]:
         "acceptedCurrency": {currency for offer in document.offers for currency in offer.accepted},
         "interval": {offer.interval_key for offer in document.offers},
         "tag": _tags(document),
+        "access": set(document.usage.access),
+        "transport": set(document.usage.transports),
+        "auth": set(document.usage.auth),
+        "protocol": set(document.usage.protocols),
+        "launcher": set(document.usage.launchers),
     }[facet]
 
 
@@ -251,6 +277,11 @@ def _without(query: Query, facet: str) -> Query:
         "tag": query._replace(tags=()),
         "chain": query._replace(chains=()),
         "status": query._replace(statuses=()) if asks_status else query,
+        "access": query._replace(access=()),
+        "transport": query._replace(transports=()),
+        "auth": query._replace(auth=()),
+        "protocol": query._replace(protocols=()),
+        "launcher": query._replace(launchers=()),
     }[facet]
 
 
@@ -266,6 +297,11 @@ def _choosing(query: Query, facet: str, value: str) -> Query:
         "tag": query._replace(tags=(value,)),
         "chain": query._replace(chains=(value,)),
         "status": query._replace(statuses=(value,)),
+        "access": query._replace(access=(value,)),
+        "transport": query._replace(transports=(value,)),
+        "auth": query._replace(auth=(value,)),
+        "protocol": query._replace(protocols=(value,)),
+        "launcher": query._replace(launchers=(value,)),
     }[facet]
 
 

@@ -10,7 +10,7 @@ from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING
 
 from overlay.engines.opensearch.cluster import Json
-from overlay.search.facts import facets, facts, heights
+from overlay.search.facts import FACET_FIELDS, facets, facts, heights
 from overlay.search.forward import FIELDS, Analysed
 from overlay.search.record_file import IndexRecord, pack_document
 from overlay.search.sorting import NUMBERS, order_fields
@@ -21,7 +21,7 @@ from parsers.cards.money import decimal_key
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-LAYOUT = "a2b12"
+LAYOUT = "a2b13"
 
 _TEXT: Json = {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}
 _TERM: Json = {"type": "keyword", "doc_values": False}
@@ -50,7 +50,7 @@ MAPPINGS: Json = {
         "text": _TEXT | {"index_options": "positions", "norms": False},
         **dict.fromkeys(("fact", "registration"), _TERM),
         **dict.fromkeys(("id", "name_order"), _VALUE),
-        **dict.fromkeys(("kind", "chain", "status", "skill", "currency", "interval", "tag"), _VALUE),
+        **dict.fromkeys(FACET_FIELDS.values(), _VALUE),
         **dict.fromkeys((*NUMBERS, "height", "time", "since", "until"), _LONG),
         "offers": _OFFERS,
         "record": {"type": "binary", "store": True},

@@ -29,7 +29,7 @@ from overlay.search.term_dictionary import TermDictionary
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-LAYOUT = "whoosh-19"
+LAYOUT = "whoosh-20"
 SLOW = True
 
 _ATTEMPTS = 5

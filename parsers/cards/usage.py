@@ -1,0 +1,173 @@
+"""How a listing is used, by its card alone: where it runs, over which transports, with which credentials. What a card
+does not state is absent, and never guessed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from parsers.cards.card import AgentCard, McpServer
+from parsers.cards.command_packages import LAUNCHERS, program
+from parsers.cards.fields import Json
+from parsers.cards.offers import LEFT_OUT, UNREADABLE
+from parsers.cards.secrets import is_secret_name
+from parsers.local_hosts import is_private_host
+from parsers.reasons import Reason
+
+ACCESS = ("remote", "local")
+TRANSPORTS = ("stdio", "streamable-http", "sse", "jsonrpc", "rest", "grpc")
+AUTH = ("none", "key", "oauth", "payment")
+PROTOCOLS = ("0.2", "0.3", "1.0")
+__all__ = ["ACCESS", "AUTH", "LAUNCHERS", "PROTOCOLS", "TRANSPORTS", "Usage", "read_auth", "usage_of"]
+
+_BINDINGS = {
+    "jsonrpc": "jsonrpc", "httpjson": "rest", "rest": "rest", "grpc": "grpc", "stdio": "stdio", "sse": "sse",
+    "streamablehttp": "streamable-http",
+}  # fmt: skip
+"""The names of transports by those of interfaces, in lower case, letters only."""
+
+_SCHEMES = {
+    "apikey": "key", "http": "key", "bearer": "key", "basic": "key", "oauth2": "oauth", "oauth": "oauth",
+    "openidconnect": "oauth", "oidc": "oauth", "x402": "payment", "none": "none", "public": "none",
+    "apikeysecurityscheme": "key", "httpauthsecurityscheme": "key", "oauth2securityscheme": "oauth",
+    "openidconnectsecurityscheme": "oauth",
+}  # fmt: skip
+"""The need of a client by the `type` of a security scheme (0.2, 0.3), its member (1.0) or its name (0.1): lower-case
+letters and digits only."""
+
+_MOST = 64
+"""Schemes, and requirements, of a card that are read."""
+
+_FOREIGN_PRICES = ("/pricing", "/x402", "/price")
+"""Members with prices in other forms, which are not read."""
+
+_REACHABLE = ("http", "https", "ws", "wss", "grpc", "grpcs")
+_HOST = re.compile(r"[\w-]+(?:\.[\w-]+)+\.?|[0-9a-f.]*:[0-9a-f:.]+", re.IGNORECASE)
+"""A name with a dot, or an address: no template, and no name of one machine."""
+
+
+class Usage(NamedTuple):
+    """How a listing is used; an empty tuple or None where its card does not say.
+
+    `access`: `remote` by a URL that every reader reaches, `local` by a command. `protocols` are the A2A versions that
+    an agent speaks, `launchers` the programs that start a tool. `has_price` is None where a price cannot be
+    read.
+    """
+
+    access: tuple[str, ...] = ()
+    transports: tuple[str, ...] = ()
+    auth: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
+    launchers: tuple[str, ...] = ()
+    streaming: bool | None = None
+    has_price: bool | None = None
+
+
+UNSTATED = Usage()
+
+
+def usage_of(card: AgentCard | McpServer, warnings: tuple[Reason, ...] = ()) -> Usage:
+    """How a listing with this card is used; `warnings` are those of the config around a server."""
+    has_price = True if card.offers else None if any(map(_is_of_price, (*card.warnings, *warnings))) else False
+    if isinstance(card, McpServer):
+        return _of_server(card)._replace(has_price=has_price)
+    streaming = card.capabilities.get("streaming")
+    urls = (card.url, *(interface["url"] for interface in card.interfaces))
+    return Usage(
+        access=("remote",) if any(map(_is_reachable, urls)) else (),
+        transports=_ordered(TRANSPORTS, _bindings(card)),
+        auth=card.auth,
+        protocols=_ordered(PROTOCOLS, _versions(card)) or _ordered(PROTOCOLS, {card.protocol}),
+        streaming=streaming if isinstance(streaming, bool) else None,
+        has_price=has_price,
+    )
+
+
+def _is_of_price(warning: Reason) -> bool:
+    """Whether a warning is about a price that cannot be read."""
+    if warning.code == "ignored":
+        return warning.pointer in _FOREIGN_PRICES
+    return warning.code in LEFT_OUT or (warning.code in UNREADABLE and "/x-payment" in warning.pointer)
+
+
+def _of_server(server: McpServer) -> Usage:
+    is_command, is_remote = bool(server.command.strip()), _is_reachable(server.url)
+    is_stdio = is_command and (bool(server.url) or not server.transport)
+    launched = program(server.command, server.args) if is_command else ""
+    names = (*server.headers, *server.env)
+    return Usage(
+        access=("remote",) * is_remote + ("local",) * is_command,
+        transports=_ordered(TRANSPORTS, {server.transport, "stdio" if is_stdio else ""}),
+        auth=("key",) if any(map(is_secret_name, names)) else (),
+        launchers=(launched,) if launched in LAUNCHERS else (),
+    )
+
+
+def read_auth(card: Json) -> tuple[str, ...]:
+    """The needs of an agent's clients: a key, OAuth, a payment (x402), or nothing where the card says so. Stated by
+    `securitySchemes`, `security`, `securityRequirements`, `authentication`, and the extension a2a-x402."""
+    return _ordered(AUTH, {_SCHEMES.get(name, "") for name in _scheme_names(card)})
+
+
+def _scheme_names(card: Json) -> Iterator[str]:
+    schemes = card.get("securitySchemes")
+    for scheme in list(schemes.values() if isinstance(schemes, dict) else _listed(schemes))[:_MOST]:
+        if isinstance(scheme, dict):
+            yield _plain(scheme["type"]) if isinstance(scheme.get("type"), str) else _plain(next(iter(scheme), ""))
+    for member in ("security", "securityRequirements"):
+        required = card.get(member)
+        if required == [] or any(entry in ({}, {"schemes": {}}) for entry in _listed(required)):
+            yield "none"
+    authentication = card.get("authentication")
+    if isinstance(authentication, dict):
+        yield from (_plain(name) for name in _listed(authentication.get("schemes")) if isinstance(name, str))
+    capabilities = card.get("capabilities")
+    for extension in _listed(capabilities.get("extensions") if isinstance(capabilities, dict) else None):
+        uri = extension.get("uri") if isinstance(extension, dict) else None
+        if isinstance(uri, str) and "/a2a-x402/" in uri:
+            yield "x402"
+
+
+def _listed(value: Any) -> list[Any]:
+    return value[:_MOST] if isinstance(value, list) else []
+
+
+def _plain(name: str) -> str:
+    return re.sub("[^a-z0-9]", "", name[:40].lower())
+
+
+def _ordered(names: tuple[str, ...], stated: set[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name in stated)
+
+
+def _bindings(card: AgentCard) -> set[str]:
+    """The transports of an agent's interfaces. An A2A 0.2 or 0.3 card whose `url` is without one means JSON-RPC, as
+    these versions say."""
+    names = {_BINDINGS.get(_plain(interface.get("protocolBinding", "")), "") for interface in card.interfaces}
+    is_default = card.protocol in ("0.2", "0.3") and any(
+        interface["url"] == card.url and "protocolBinding" not in interface for interface in card.interfaces
+    )
+    return names | {"jsonrpc"} if is_default else names
+
+
+def _versions(card: AgentCard) -> set[str]:
+    """The A2A versions that an agent's interfaces state; a registration file names its A2A service by that name."""
+    of_a2a = [
+        interface
+        for interface in card.interfaces
+        if (name := _plain(interface.get("protocolBinding", ""))) == "a2a"
+        or _BINDINGS.get(name) in ("jsonrpc", "rest", "grpc")
+    ]
+    return {interface.get("protocolVersion", "")[:3] for interface in of_a2a}
+
+
+def _is_reachable(url: str) -> bool:
+    """Whether a URL has the form of one that every reader reaches."""
+    try:
+        parts = urlsplit(url.strip())
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return parts.scheme in _REACHABLE and _HOST.fullmatch(host) is not None and not is_private_host(host)
