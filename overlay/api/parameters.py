@@ -253,6 +253,15 @@ SEARCH = table(
         values.truth, member="has_price", label="Has a price", type="boolean",
     ),
     parameter(
+        "free", "`true`: with an offer of amount 0; `false`: with one that costs something. That offer must meet "
+        "the other filters of prices.", values.truth, member="free", label="Free", type="boolean",
+    ),
+    parameter(
+        "payable", "`true`: with an offer for which nothing is to be paid, or whose address a payment in one of its "
+        "currencies can reach; `false`: with one of which the card says no such thing. That offer must meet the other "
+        "filters of prices.", values.truth, member="payable", label="Payable", type="boolean",
+    ),
+    parameter(
         "runnable", "`true`: with a command, or a URL that every reader reaches; `false`: with neither.", values.truth,
         member="runnable", label="Runnable", type="boolean",
     ),

@@ -22,8 +22,8 @@ from overlay.text.network_words import network_kind, network_note
 from overlay.text.timestamps import timestamp
 from parsers.bitcoin.address import looks_valid
 from parsers.cards.money import plain
-from parsers.cards.offers import CHECKED_ADDRESSES, SATS, Offer, in_coin
-from parsers.cards.payees import reaches
+from parsers.cards.offers import CHECKED_ADDRESSES, Offer, in_coin
+from parsers.cards.payees import SATS, reaches
 from parsers.cards.rate_table import RateTable
 from parsers.claims.amount_due import DECIMALS, SATOSHIS, Due, PaymentRefusedError, check_currency, due, satoshis
 from parsers.reasons import Reason

@@ -171,6 +171,20 @@ _FILTERS = (
     ),
     ("--has-price", "hasPrice", "true|false", "only listings with a price, or only those that name none", False),
     (
+        "--free",
+        "free",
+        "true|false",
+        "only listings with an offer of amount 0, or with one that costs something",
+        False,
+    ),
+    (
+        "--payable",
+        "payable",
+        "true|false",
+        "only listings with an offer that can be paid, or with one that cannot",
+        False,
+    ),
+    (
         "--sort",
         "sort",
         "ORDER",

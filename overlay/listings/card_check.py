@@ -12,7 +12,6 @@ from parsers import cards
 from parsers.cards import Kind, ToolConfig, strict_json
 from parsers.cards.fields import Fields
 from parsers.cards.offers import LEFT_OUT, PRICE_KEYS, Offer, price_lists, read_offers
-from parsers.cards.payees import is_payable
 from parsers.cards.strict_json import step
 from parsers.errors import CardError
 from parsers.reasons import Reason
@@ -107,7 +106,7 @@ def _unpayable(offers: Sequence[Offer], value: Any, key: str | None = None) -> l
     return [
         Reason("unpayable", offer.address or "there is none", pointer + f"/{offer.number}" * isinstance(prices, list))
         for offer in offers
-        if not is_payable(offer)
+        if not offer.is_payable
     ]
 
 

@@ -29,6 +29,7 @@ class PackedOffer(NamedTuple):
     amount: Decimal
     interval_key: str
     accepted: Sequence[str]
+    is_payable: bool = True
 
 
 def by_currency(query: Query, is_in_use: Callable[[str], bool]) -> Iterator[Query]:
@@ -43,7 +44,8 @@ def by_currency(query: Query, is_in_use: Callable[[str], bool]) -> Iterator[Quer
 
 def asks_offer(query: Query) -> bool:
     """True when only listings with offers can meet the query."""
-    return bool(query.currencies or query.intervals or asks_price(query))
+    is_of_kind = query.free is not None or query.payable is not None
+    return bool(query.currencies or query.intervals or asks_price(query) or is_of_kind)
 
 
 def asks_price(query: Query) -> bool:
@@ -67,7 +69,8 @@ def pack(document: Document) -> bytes:
         for offer in document.offers
     ]
     rows = [
-        [offer.id, offer.currency, plain(offer.amount), offer.interval_key, offer.accepted] for offer in document.offers
+        [offer.id, offer.currency, plain(offer.amount), offer.interval_key, offer.accepted, offer.is_payable]
+        for offer in document.offers
     ]
     first = offer_filter.cheapest((PriceEntry(frozenset(), offer) for offer in document.offers), _NO_FILTER)
     shown = first and (first.id, plain(first.amount), first.currency, first.interval_key)
@@ -85,6 +88,8 @@ def offer_filter_of(query: Query) -> OfferFilter:
         query.price_currency,
         query.rates,
         per_day=compares_per_day(query),
+        free=query.free,
+        payable=query.payable,
     )
 
 
@@ -121,9 +126,11 @@ def meets(packed: bytes, query: Query) -> bool:
 def _unpack(packed: bytes, filters: OfferFilter) -> Iterator[PriceEntry[PackedOffer]]:
     """The price entries of a packed listing, in card order; their skills are left out where the filter names none."""
     _, rows, unnamed, names, skills = decode(packed)
-    for (id_, currency, amount, interval, accepted), numbers in zip(rows, skills, strict=True):
+    for (id_, currency, amount, interval, accepted, is_payable), numbers in zip(rows, skills, strict=True):
         of_offer = () if not filters.skills else names[:unnamed] if numbers is None else map(names.__getitem__, numbers)
-        yield PriceEntry(frozenset(of_offer), PackedOffer(id_, currency, Decimal(amount), interval, accepted))
+        yield PriceEntry(
+            frozenset(of_offer), PackedOffer(id_, currency, Decimal(amount), interval, accepted, is_payable)
+        )
 
 
 def price_key(price: Cheapest | None, id_: str, query: Query) -> tuple[int | str, ...]:

@@ -101,7 +101,8 @@ class Query(NamedTuple):
     `shown` some results (the `shown_mark` of each, one after the other) begins with the first of the others. A facet's
     own filter does not narrow its counts; it has at most `facet_limit` values (None: 50), those that begin with
     `facet_prefix` (case-folded). `with_duplicates`: no listing is hidden as a duplicate.
-    `access` to `has_price` are of how a listing is used (`parsers.cards.usage.Usage`).
+    `access` to `has_price` are of how a listing is used (`parsers.cards.usage.Usage`), `free` and `payable` of its
+    offers.
     `more_facts` are filters of other protocols: one fact of each group is required. No result has one of `not_facts`.
     `lookups` are what the text may name: the first that finds anything counts instead of the words, or leads their
     results. Its hash leaves out the rates.
@@ -134,6 +135,8 @@ class Query(NamedTuple):
     launchers: tuple[str, ...] = ()
     streaming: bool | None = None
     has_price: bool | None = None
+    free: bool | None = None
+    payable: bool | None = None
     runnable: bool | None = None
     height_chain: str | None = None
     from_height: int | None = None

@@ -27,6 +27,8 @@ class PricedOffer(Protocol):
     def interval_key(self) -> str: ...
     @property
     def accepted(self) -> Sequence[str]: ...
+    @property
+    def is_payable(self) -> bool: ...
 
 
 class HasOffers(Protocol):
@@ -59,7 +61,8 @@ class OfferFilter(NamedTuple):
     `skills` are case-folded, `currencies` and `price_currency` upper-case, `intervals` keys (`interval_key`). Prices
     are in `price_currency`; None: in the anchor currency of each offer. `rates` holds units of `price_currency` for one
     unit of each currency that is quoted in it. With `per_day`, the cheapest offer is the one with the lowest price per
-    day; `min_price` and `max_price` always bound the amount itself.
+    day; `min_price` and `max_price` always bound the amount itself. `free`: an amount of 0, or any other; `payable`:
+    whether it can be paid (`Offer.is_payable`).
     """
 
     skills: Collection[str] = ()
@@ -70,11 +73,19 @@ class OfferFilter(NamedTuple):
     price_currency: str | None = None
     rates: Mapping[str, Decimal] = MappingProxyType({})
     per_day: bool = False
+    free: bool | None = None
+    payable: bool | None = None
 
     @property
     def has_price_bound(self) -> bool:
-        """Whether amounts are bounded: only an offer can meet the filter then."""
+        """Whether amounts are bounded."""
         return self.min_price is not None or self.max_price is not None
+
+    @property
+    def asks_offer(self) -> bool:
+        """Whether only an offer can meet the filter."""
+        is_of_kind = self.free is not None or self.payable is not None
+        return bool(self.currencies or self.intervals) or self.has_price_bound or is_of_kind
 
 
 def entries(listing: HasOffers) -> tuple[PriceEntry[Offer], ...]:
@@ -102,10 +113,12 @@ def matches(entry: PriceEntry[OfferT], offer_filter: OfferFilter) -> bool:
         return False
     offer = entry.offer
     if offer is None:
-        return not (offer_filter.currencies or offer_filter.intervals or offer_filter.has_price_bound)
+        return not offer_filter.asks_offer
     return (
         (not offer_filter.currencies or any(currency in offer_filter.currencies for currency in offer.accepted))
         and (not offer_filter.intervals or offer.interval_key in offer_filter.intervals)
+        and offer_filter.free in (None, not offer.amount)
+        and (offer_filter.payable is None or offer_filter.payable is offer.is_payable)
         and (not offer_filter.has_price_bound or _is_within_bounds(offer, offer_filter))
     )
 

@@ -12,15 +12,13 @@ from parsers.bitcoin.address import looks_valid
 from parsers.cards import money
 from parsers.cards.fields import Fields, Json, kind_of
 from parsers.cards.intervals import PER_CALL, interval_key, meant
+from parsers.cards.payees import SATS, reaches
 from parsers.cards.strict_json import step
 
 PRICE_KEYS = ("x-payment-config", "x-payment")
 MAX_OFFERS = 64
 MAX_CURRENCIES = 16
 MAX_SKILL_IDS = 256
-SATS = "SATS"
-"""The currency of prices in satoshis, of the coin of the chain that carries the card."""
-
 _SATOSHI, _LEAST_EXPONENT = -8, -490
 _WIDE = Context(prec=200)
 
@@ -62,6 +60,11 @@ class Offer:
     price_feed_url: str
     slippage_pct: Decimal | None
     description: str
+
+    @property
+    def is_payable(self) -> bool:
+        """Whether there is nothing to pay, or a payment in one of its currencies can reach its address."""
+        return not self.amount or any(reaches(self.address, currency) for currency in self.accepted)
 
 
 def in_coin(offer: Offer, coin: str) -> Offer:

@@ -7,7 +7,9 @@ from functools import lru_cache
 
 from parsers.bitcoin import base58
 from parsers.bitcoin.address import PREFIXES, script_of
-from parsers.cards.offers import SATS, Offer
+
+SATS = "SATS"
+"""The currency of prices in satoshis, of the coin of the chain that carries the card."""
 
 _ETH = re.compile(r"0x[0-9a-fA-F]{40}")
 _SOL_BYTES = 32
@@ -33,8 +35,3 @@ def reaches(address: str, currency: str, network: str = "") -> bool:
         return any(script_of(text, prefixes) is not None for prefixes in forms)
     is_eth, is_sol = _ETH.fullmatch(text) is not None, len(base58.decode(text) or b"") == _SOL_BYTES
     return {"ETH": is_eth, "SOL": is_sol}.get(currency, currency not in _FIAT and (is_eth or is_sol))
-
-
-def is_payable(offer: Offer) -> bool:
-    """Whether there is nothing to pay for an offer, or a payment in one of its currencies can reach its address."""
-    return not offer.amount or any(reaches(offer.address, currency) for currency in offer.accepted)

@@ -34,7 +34,7 @@ def price(amount: str, currency: str = "USD", interval: str | None = None, *othe
         interval_key=interval_key(interval),
         accepted=(currency, *others),
         skill_ids=None if skills is None else tuple(skills),
-        address="",
+        address=more.pop("address", ""),
         deposit_pct=None,
         price_feed_url="",
         slippage_pct=None,

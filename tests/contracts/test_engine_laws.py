@@ -56,14 +56,20 @@ BOUNDS = [*AMOUNTS, "1e450", "0.1", "10"]
 CHAINS = [("bsv", "bsv:mainnet"), ("ltc", "bip122:12a7")]
 
 offers = st.builds(
-    lambda amount, currency, interval, others, named: price(
-        amount, currency, interval, *(other for other in dict.fromkeys(others) if other != currency), skills=named
+    lambda amount, currency, interval, others, named, address: price(
+        amount,
+        currency,
+        interval,
+        *(other for other in dict.fromkeys(others) if other != currency),
+        skills=named,
+        address=address,
     ),
     st.sampled_from(AMOUNTS),
     st.sampled_from(CURRENCIES),
     st.sampled_from(INTERVALS),
     st.lists(st.sampled_from(CURRENCIES), max_size=2),
     st.none() | st.lists(st.sampled_from([*SKILLS, "other"]), max_size=2, unique=True),
+    st.sampled_from(["", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"]),
 )
 heights = st.none() | st.integers(1, 4)
 usages = st.just(UNSTATED) | st.builds(
@@ -179,6 +185,8 @@ filters = st.builds(
     launchers=some(LAUNCHERS[:2]),
     streaming=st.sampled_from([None, None, None, True, False]),
     has_price=st.sampled_from([None, None, None, True, False]),
+    free=st.sampled_from([None, None, None, True, False]),
+    payable=st.sampled_from([None, None, None, True, False]),
     runnable=st.sampled_from([None, None, None, True, False]),
     height_chain=st.sampled_from(["bsv", "bsv:mainnet", "ltc"]),
     from_height=sometimes_height,

@@ -96,6 +96,8 @@ class PriceFilter(Protocol):
     max_price: Decimal | None
     price_currency: str | None
     rates: Mapping[str, Decimal]
+    free: bool | None
+    payable: bool | None
 
 
 class Row(NamedTuple):
@@ -106,6 +108,7 @@ class Row(NamedTuple):
     interval: str | None
     anchor: str | None
     amount: Decimal | None
+    is_payable: bool = False
 
 
 def rows(skills: Iterable[Skill], offers: Iterable[Offer]) -> Iterator[Row]:
@@ -119,7 +122,7 @@ def rows(skills: Iterable[Skill], offers: Iterable[Offer]) -> Iterator[Row]:
             if skill is not None:
                 priced.add(skill)
             for currency in offer.accepted:
-                yield Row(skill, currency, offer.interval_key, offer.currency, offer.amount)
+                yield Row(skill, currency, offer.interval_key, offer.currency, offer.amount, offer.is_payable)
     for skill in ids if anything else ids or [None]:
         if skill not in priced:
             yield Row(skill, None, None, None, None)
@@ -132,6 +135,10 @@ def row_meets(row: Row, filters: PriceFilter) -> bool:
     if filters.currencies and row.accepted not in filters.currencies:
         return False
     if filters.intervals and row.interval not in filters.intervals:
+        return False
+    if filters.free is not None and (row.amount is None or (row.amount == 0) != filters.free):
+        return False
+    if filters.payable is not None and (row.amount is None or row.is_payable != filters.payable):
         return False
     if filters.min_price is None and filters.max_price is None:
         return True

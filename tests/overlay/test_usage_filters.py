@@ -12,7 +12,11 @@ from overlay.api.search_request import from_pairs
 from tests.chainkit import agent, tool
 from tests.overlay.test_unconfirmed import UnconfirmedRegistry
 
-PRICE = [{"id": "call", "amount": 1, "currency": "BSV"}]
+PRICE = [
+    {"id": "call", "amount": 1, "currency": "BSV", "address": "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"},
+    {"id": "trial", "amount": 0, "currency": "USD", "interval": "P1D"},
+    {"id": "year", "amount": 9, "currency": "USD", "interval": "P1Y", "address": "by letter"},
+]
 CARDS = {
     "clock": (tool("clock", command="npx", args=["-y", "clock"], env={"CLOCK_TOKEN": "your token"}), "a2b-mcp"),
     "map": ({"mcpServers": {"map": {"url": "https://map.example/mcp", "type": "http"}}}, "a2b-mcp"),
@@ -56,6 +60,16 @@ async def test_what_a_card_does_not_say_is_neither_true_nor_false(registry: Unco
     assert names_of(registry, streaming="false") == {"bank"}
     assert names_of(registry, hasPrice="true") == {"bank"}
     assert names_of(registry, hasPrice="false") == {"clock", "map", "home", "echo"}
+
+
+async def test_one_offer_is_free_or_can_be_paid(registry: UnconfirmedRegistry) -> None:
+    assert names_of(registry, free="true") == names_of(registry, free="false") == {"bank"}
+    assert names_of(registry, free="true", acceptedCurrency="BSV") == set(), "another offer is free"
+    assert names_of(registry, free="false", interval="P1D") == set()
+    assert names_of(registry, free="true", payable="true", interval="P1D") == {"bank"}
+    assert names_of(registry, payable="true", interval="P1Y") == set()
+    assert names_of(registry, payable="false", free="false", interval="P1Y", maxPrice="9") == {"bank"}
+    assert names_of(registry, free="true", minPrice="1") == set()
 
 
 async def test_a_facet_counts_what_its_filter_would_find(registry: UnconfirmedRegistry) -> None:

@@ -112,19 +112,23 @@ def _containing(segment: Segment, sequence: str, mask: Bytes) -> Ints:
 
 
 def _asks_one_offer(query: Query) -> bool:
-    """Whether one offer must meet two or more filters, or price bounds."""
-    return asks_price(query) or (
-        asks_offer(query) and sum(map(bool, (query.currencies, query.intervals, query.skills))) > 1
+    """Whether one offer must meet two or more filters, or one that is no fact."""
+    return (
+        asks_price(query)
+        or query.free is not None
+        or query.payable is not None
+        or (asks_offer(query) and sum(map(bool, (query.currencies, query.intervals, query.skills))) > 1)
     )
 
 
 class _OfferChoice(NamedTuple):
-    """The filters of a query on offers as arrays by number: currencies, intervals and skills (empty: no filter), and
-    the bounds of amounts by currency, or one of either for all."""
+    """The filters of a query on offers as arrays by number: currencies, intervals, skills, and 0 and 1 for whether it
+    can be paid (empty: no filter), and the bounds of amounts by currency, or one of either for all."""
 
     currencies: Bytes
     intervals: Bytes
     skills: Bytes
+    payable: Bytes
     low: Ints
     high: Ints
 
@@ -136,16 +140,21 @@ def mark_offers(segment: Segment, query: Query, scratch: Scratch, documents: Int
     kernels.meeting(
         documents, a["offers_offsets"], a["offer_currency"], a["offer_interval"], a["offer_amount"],
         a["offer_accepted_offsets"], a["offer_accepted"], a["offer_names_skills"], a["offer_skills_offsets"],
-        a["offer_skills"], a["own_skills_offsets"], a["own_skills"], *offer_choice, scratch.meets, mask,
+        a["offer_skills"], a["own_skills_offsets"], a["own_skills"], a["offer_payable"], *offer_choice,
+        scratch.meets, mask,
     )  # fmt: skip
 
 
 def _offer_choice(segment: Segment, query: Query) -> _OfferChoice:
     low, high = _price_bounds(segment, query)
+    if query.free is not None:
+        _, above = _amounts_within(segment, None, Decimal(0))
+        low, high = (low, np.minimum(high, above)) if query.free else (np.maximum(low, above), high)
     return _OfferChoice(
         _chosen(segment, "currencies", query.currencies),
         _chosen(segment, "intervals", query.intervals),
         _chosen(segment, "skills", query.skills),
+        _NONE if query.payable is None else np.array([not query.payable, query.payable], np.uint8),
         low,
         high,
     )

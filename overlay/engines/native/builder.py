@@ -134,6 +134,7 @@ class SegmentBuilder:
             columns["offer_interval"].append(number["intervals"][offer.interval_key])
             columns["offer_amount"].append(number["amounts"][decimal_key(offer.amount)])
             columns["offer_names_skills"].append(offer.skill_ids is not None)
+            columns["offer_payable"].append(offer.is_payable)
             self._add_numbers("offer_accepted", "currencies", offer.accepted)
             self._add_numbers("offer_skills", "skills", dict.fromkeys(map(str.casefold, offer.skill_ids or ())))
         self._offers.append(self._offers[-1] + len(document.offers))

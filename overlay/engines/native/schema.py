@@ -66,6 +66,7 @@ MEMBERS = (
     ArrayMember("offer_interval", "u4", "intervals", of_offer=True),
     ArrayMember("offer_amount", "u4", "amounts", of_offer=True),
     ArrayMember("offer_names_skills", "u1", of_offer=True),
+    ArrayMember("offer_payable", "u1", of_offer=True),
     ArrayMember("offer_accepted", "u4", "currencies", is_rows=True, of_offer=True),
     ArrayMember("offer_skills", "u4", "skills", is_rows=True, of_offer=True),
 )

@@ -238,18 +238,20 @@ def meeting(
     skills: Numbers,
     own_offsets: Ints,
     own_skills: Numbers,
+    payable: Bytes,
     of_currencies: Bytes,
     of_intervals: Bytes,
     of_skills: Bytes,
+    of_payable: Bytes,
     low: Ints,
     high: Ints,
     meets: Bytes,
     mask: Bytes,
 ) -> int:
-    """Mark the offers of documents that meet all filters: an accepted currency, the interval, a skill (each empty for
-    no filter), and an amount from `low` until before `high`, which are those of its currency unless there is one for
-    all. Other offers are marked 0; in `mask` also the documents without a matching offer. Returns how many documents
-    have one."""
+    """Mark the offers of documents that meet all filters: an accepted currency, the interval, a skill, whether it can
+    be paid (each empty for no filter), and an amount from `low` until before `high`, which are those of its currency
+    unless there is one for all. Other offers are marked 0; in `mask` also the documents without a matching offer.
+    Returns how many documents have one."""
     total = 0  # calls for each offer would take longer than the loops
     for document in documents:
         is_own = False
@@ -263,6 +265,8 @@ def meeting(
             if amounts[offer] < low[bound] or amounts[offer] >= high[bound]:
                 continue
             if len(of_intervals) and not of_intervals[intervals[offer]]:
+                continue
+            if len(of_payable) and not of_payable[payable[offer]]:
                 continue
             is_met = not len(of_currencies)
             if not is_met:

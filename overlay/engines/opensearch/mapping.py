@@ -38,6 +38,7 @@ _OFFERS: Json = {
         "interval": _TERM,
         "skills": _TERM,
         **dict.fromkeys(("key", "day"), _VALUE),
+        "payable": {"type": "boolean"},
     },
 }
 
@@ -93,6 +94,7 @@ def _offers(document: Document) -> list[Json]:
             "interval": offer.interval_key,
             "skills": skill_ids if offer.skill_ids is None else list(map(str.casefold, offer.skill_ids)),
             "key": decimal_key(offer.amount),
+            "payable": offer.is_payable,
             **({} if daily is None else {"day": decimal_key(daily)}),
         }
         for offer in document.offers

@@ -67,6 +67,11 @@ def offer(query: Query, in_use: InUse) -> list[Json]:
     """The conditions on one offer (laws 14 and 15); price bounds become one range per currency."""
     terms = (("accepts", query.currencies), ("interval", query.intervals), ("skills", query.skills))
     clauses: list[Json] = [{"terms": {f"offers.{name}": list(values)}} for name, values in terms if values]
+    if query.free is not None:
+        is_free: Json = {"term": {"offers.key": decimal_key(Decimal(0))}}
+        clauses.append(is_free if query.free else {"bool": {"must_not": is_free}})
+    if query.payable is not None:
+        clauses.append({"term": {"offers.payable": query.payable}})
     if asks_price(query):
         ranges = [_price(query_in_currency) for query_in_currency in by_currency(query, in_use)]
         clauses.append({"bool": {"should": ranges, "minimum_should_match": 1}})

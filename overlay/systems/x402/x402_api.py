@@ -26,8 +26,7 @@ from overlay.api.routes import Route
 from overlay.api.systems import SystemApi
 from overlay.text.compact_json import encode
 from parsers.cards.money import plain
-from parsers.cards.offers import SATS
-from parsers.cards.payees import reaches
+from parsers.cards.payees import SATS, reaches
 from parsers.local_hosts import shared_url
 
 X402_VERSION = 2

@@ -50,6 +50,7 @@ def offers(draw: st.DrawFn) -> Offer:
         interval_key=interval_key(interval),
         accepted=tuple(dict.fromkeys((currency, *draw(st.lists(st.sampled_from(CURRENCIES), max_size=2))))),
         skill_ids=skills,
+        address=draw(st.sampled_from(("", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"))),
     )
 
 
@@ -72,6 +73,8 @@ queries = st.builds(
     min_price=st.none() | amounts,
     max_price=st.none() | amounts,
     price_currency=st.none() | st.sampled_from(CURRENCIES),
+    free=st.sampled_from((None, None, True, False)),
+    payable=st.sampled_from((None, None, True, False)),
 )
 quoted = st.sampled_from([Decimal("0.02"), Decimal(50), Decimal("1.00000000001"), Decimal("1e-60"), Decimal("1e60")])
 
@@ -87,7 +90,8 @@ def with_rates(draw: st.DrawFn) -> Query:
 
 def law(query: Query) -> offer_filter.OfferFilter:
     prices = (query.min_price, query.max_price, query.price_currency, query.rates)
-    return offer_filter.OfferFilter(query.skills, query.currencies, query.intervals, *prices)
+    kinds = {"free": query.free, "payable": query.payable}
+    return offer_filter.OfferFilter(query.skills, query.currencies, query.intervals, *prices, **kinds)
 
 
 @given(documents, with_rates())

@@ -15,7 +15,7 @@ from parsers.bitcoin.address import PREFIXES, address, script_of
 from parsers.bitcoin.script import p2pkh
 from parsers.cards import AgentCard, Kind
 from parsers.cards.offers import Offer, in_coin
-from parsers.cards.payees import is_payable, reaches
+from parsers.cards.payees import reaches
 
 MAINNET = "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"
 ETH, SOL = "0x52908400098527886E0F7030069857D2E4169EE7", "So11111111111111111111111111111111111111112"
@@ -56,9 +56,9 @@ def test_an_address_is_that_of_the_coin_that_carries_the_payment(
 
 
 def test_one_currency_that_reaches_the_address_is_enough_and_nothing_is_always_payable() -> None:
-    assert is_payable(offer(currency="USD", acceptedCurrencies=["ETH", "BSV"]))
-    assert not is_payable(offer(currency="USD"))
-    assert is_payable(offer(currency="USD", amount=0, address=""))
+    assert offer(currency="USD", acceptedCurrencies=["ETH", "BSV"]).is_payable
+    assert not offer(currency="USD").is_payable
+    assert offer(currency="USD", amount=0, address="").is_payable
 
 
 networks = [(coin, network) for coin, kinds in PREFIXES.items() for network in kinds]

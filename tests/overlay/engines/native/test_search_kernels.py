@@ -140,23 +140,23 @@ class Offers:
             np.array([random.randrange(most) for _ in range(size)], np.uint32) for most in (3, 3, 6)
         )
         self.accepted = rows(random, size, 3)
-        self.names_skills = bytes_of(random, size)
+        self.names_skills, self.payable = bytes_of(random, size), bytes_of(random, size)
         self.skills, self.document_skills = rows(random, size, 4), rows(random, DOCUMENTS, 4)
 
 
 @given(SEEDS)
 def test_one_offer_meets_all_filters(random: Random) -> None:
     offers, documents = Offers(random), random.sample(range(DOCUMENTS), random.randint(0, DOCUMENTS))
-    currencies, intervals, skills = (
-        bytes_of(random, size) if random.random() < 0.5 else np.empty(0, np.uint8) for size in (3, 3, 4)
+    currencies, intervals, skills, payable = (
+        bytes_of(random, size) if random.random() < 0.5 else np.empty(0, np.uint8) for size in (3, 3, 4, 2)
     )
     bounds = random.choice((1, 3))
     low, high = (np.array([random.randint(0, 6) for _ in range(bounds)], np.int64) for _ in range(2))
     meets, mask = np.full(offers.size, 7, np.uint8), np.full(DOCUMENTS, 7, np.uint8)
     total = kernels.meeting(
         np.array(documents, np.int64), offers.offsets, offers.currency, offers.interval, offers.amount,
-        *offers.accepted[1:], offers.names_skills, *offers.skills[1:], *offers.document_skills[1:],
-        currencies, intervals, skills, low, high, meets, mask,
+        *offers.accepted[1:], offers.names_skills, *offers.skills[1:], *offers.document_skills[1:], offers.payable,
+        currencies, intervals, skills, payable, low, high, meets, mask,
     )  # fmt: skip
 
     def is_met(document: int, offer: int) -> bool:
@@ -166,6 +166,7 @@ def test_one_offer_meets_all_filters(random: Random) -> None:
             (not len(currencies) or any(currencies[one] for one in offers.accepted[0][offer]))
             and (not len(intervals) or intervals[offers.interval[offer]])
             and (not len(skills) or any(skills[one] for one in named))
+            and (not len(payable) or payable[offers.payable[offer]])
             and low[currency % bounds] <= offers.amount[offer] < high[currency % bounds]
         )
 
