@@ -25,6 +25,9 @@ SETTINGS = {
 SORTS = {"rating": "rating"}
 """The values of the parameter `sort` that need a system."""
 
+FILTERS = {"minCustomers": "rating"}
+"""The filters of a search that need a system."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:

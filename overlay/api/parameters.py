@@ -14,7 +14,7 @@ from overlay.answers.items import ITEM_MEMBERS, KINDS, STATUSES
 from overlay.api import values
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import ValueRefusedError, shown
-from overlay.search.facts import MOST_FACET_VALUES, MOST_VALUES
+from overlay.search.facts import MOST_CUSTOMERS, MOST_FACET_VALUES, MOST_VALUES
 from overlay.search.query import FACETS, SORTS
 from overlay.search.value_lists import interval_parts, parts
 from parsers.cards.intervals import interval_key
@@ -93,6 +93,13 @@ def _page_size(value: str) -> int:
     if not 1 <= size <= MAX_LIMIT:
         raise ValueRefusedError("out-of-range", f"{size:,} is not between 1 and {MAX_LIMIT}")
     return size
+
+
+def _customers(value: str) -> int:
+    number = values.whole(value)
+    if not 1 <= number <= MOST_CUSTOMERS:
+        raise ValueRefusedError("out-of-range", f"{number:,} is not between 1 and {MOST_CUSTOMERS}")
+    return number
 
 
 def page_size(name: str, description: str) -> Parameter:
@@ -264,6 +271,10 @@ SEARCH = table(
     parameter(
         "runnable", "`true`: with a command, or a URL that every reader reaches; `false`: with neither.", values.truth,
         member="runnable", label="Runnable", type="boolean",
+    ),
+    parameter(
+        "minCustomers", "Rated, with at least so many distinct paying customers (`rating.customers`).", _customers,
+        member="min_customers", label="Customers, at least", type="integer", minimum=1, maximum=MOST_CUSTOMERS,
     ),
     _words(
         "status", "The status of a listing; default live and pending.", (*STATUSES, "all"), many=True,

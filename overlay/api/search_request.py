@@ -15,6 +15,7 @@ from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.saved_searches import follow
 from overlay.api.values import shown
 from overlay.engines import IndexPosition
+from overlay.installation import FILTERS as NEEDED_BY_FILTERS
 from overlay.installation import NAMES, SORTS, absence, system
 from overlay.pricing.exchange_rates import ExchangeRates, table_version
 from overlay.search import query_syntax
@@ -165,7 +166,7 @@ def from_pairs(
     values_by_name, faults = read(parameters, SEARCH)
     names = _chains(values_by_name["chain"], chains, faults) if "chain" in values_by_name else ()
     sort = values_by_name.get("sort", "relevance")
-    _check_sort(sort, systems, faults)
+    _check_systems(values_by_name, systems, faults)
     after = _page_position(values_by_name, sort, faults) if "cursor" in values_by_name else None
     price_currency = _price_currency(values_by_name, exchange, faults)
     height_chain = next(iter(names or chains), None)
@@ -224,11 +225,14 @@ def check_cursor(search_request: SearchRequest) -> None:
         raise bad_request("bad-cursor", detail, "cursor")
 
 
-def _check_sort(sort: str, systems: Collection[str], faults: list[Fault]) -> None:
-    """Add a fault for an order of a system that is not served."""
-    needed = SORTS.get(sort.removeprefix("-"))
-    if needed is not None and (needed not in systems or system(needed) is None):
-        faults.append(Fault("unknown-value", f"sort: {needed} {absence(needed)}", "sort"))
+def _check_systems(values_by_name: Mapping[str, Any], systems: Collection[str], faults: list[Fault]) -> None:
+    """Add a fault for an order, and for each filter, of a system that is not served."""
+    needed = {name: NEEDED_BY_FILTERS[name] for name in NEEDED_BY_FILTERS if name in values_by_name}
+    if name := SORTS.get(values_by_name.get("sort", "").removeprefix("-")):
+        needed["sort"] = name
+    for parameter, name in needed.items():
+        if name not in systems or system(name) is None:
+            faults.append(Fault("unknown-value", f"{parameter}: {name} {absence(name)}", parameter))
 
 
 def _table(exchange: ExchangeRates, price_currency: str, after: cursors.PagePosition | None) -> RateTable | None:

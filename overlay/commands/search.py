@@ -184,6 +184,7 @@ _FILTERS = (
         "only listings with an offer that can be paid, or with one that cannot",
         False,
     ),
+    ("--min-customers", "minCustomers", "NUMBER", "rated, with at least so many distinct paying customers", False),
     (
         "--sort",
         "sort",

@@ -10,7 +10,7 @@ from overlay.answers.items import StoredItem
 from overlay.answers.record import schema_digest
 from overlay.engines import IndexContent
 from overlay.installation import NAMES, installed
-from overlay.search.facts import FILTERS, FLAGS, STATED
+from overlay.search.facts import CUSTOMERS, FILTERS, FLAGS, STATED
 from overlay.search.sorting import NUMBERS
 
 PROJECTION = 2
@@ -18,7 +18,7 @@ PROJECTION = 2
 release that changes them increases it. New members of items, filters and orders need no version: the schema of items
 and the names of facts are compared."""
 
-NAMES_OF_FACTS = (*FILTERS, *FLAGS, *STATED, *NUMBERS)
+NAMES_OF_FACTS = (*FILTERS, *FLAGS, *STATED, CUSTOMERS, *NUMBERS)
 """The names of the facts by which documents are filtered, and of the columns by which they are ordered."""
 
 

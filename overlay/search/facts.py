@@ -39,6 +39,10 @@ MAX_COUNTED = 20_000  # values of a facet that an engine counts
 EXACT = 10_000  # the largest exact total
 
 
+MOST_CUSTOMERS = 256
+"""The most customers that a filter can require; a listing with more has the fact of this number."""
+
+
 def is_listed(document: Document) -> bool:
     """True for listings that a plain search finds: current, live or pending, and not hidden as a duplicate."""
     return document.until_height is None and document.status in LISTED and "" not in document.hidden_in
@@ -167,6 +171,9 @@ STATED = ("streaming", "has_price")
 """Facts that are true, false or not stated by a card, such as `streaming:true`: a listing that does not say has none. A
 query and the `usage` of a document have members of these names."""
 
+CUSTOMERS = "customers"
+"""The name of the facts by number of customers."""
+
 _filters = attrgetter(*FILTERS.values())
 
 
@@ -184,6 +191,8 @@ def required(query: Query) -> Iterator[tuple[str, ...]]:
         yield ("verified" if query.verified else "unverified",)
     yield from ((flag,) for flag in FLAGS if getattr(query, flag))
     yield from ((stated_fact(name, value),) for name in STATED if (value := getattr(query, name)) is not None)
+    if query.min_customers is not None:
+        yield tuple(map(customers_fact, range(query.min_customers, MOST_CUSTOMERS + 1)))
     if query.from_height is not None or query.to_height is not None:
         yield (f"home:{query.height_chain}",)
 
@@ -191,6 +200,11 @@ def required(query: Query) -> Iterator[tuple[str, ...]]:
 def stated_fact(name: str, value: bool) -> str:
     """The fact of the listings whose card states one of `STATED` so."""
     return f"{name}:{str(value).lower()}"
+
+
+def customers_fact(customers: int) -> str:
+    """The fact of the listings with this number of distinct paying customers."""
+    return f"{CUSTOMERS}:{min(customers, MOST_CUSTOMERS)}"
 
 
 def source_fact(source: int) -> str:

@@ -102,7 +102,7 @@ class Query(NamedTuple):
     own filter does not narrow its counts; it has at most `facet_limit` values (None: 50), those that begin with
     `facet_prefix` (case-folded). `with_duplicates`: no listing is hidden as a duplicate.
     `access` to `has_price` are of how a listing is used (`parsers.cards.usage.Usage`), `free` and `payable` of its
-    offers.
+    offers. `min_customers` is at most `facts.MOST_CUSTOMERS`.
     `more_facts` are filters of other protocols: one fact of each group is required. No result has one of `not_facts`.
     `lookups` are what the text may name: the first that finds anything counts instead of the words, or leads their
     results. Its hash leaves out the rates.
@@ -137,6 +137,7 @@ class Query(NamedTuple):
     has_price: bool | None = None
     free: bool | None = None
     payable: bool | None = None
+    min_customers: int | None = None
     runnable: bool | None = None
     height_chain: str | None = None
     from_height: int | None = None

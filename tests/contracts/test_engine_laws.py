@@ -130,7 +130,9 @@ def _documents(
         owner=draw(st.sampled_from(["alice", "bob"])),
         domain=draw(st.sampled_from(["", "a.example"])),
         verified=draw(st.booleans()),
-        more_facts=draw(st.sampled_from([(), ("flagged",), ("deprecated",), ("runnable",)])),
+        more_facts=draw(
+            st.sampled_from([(), ("flagged",), ("deprecated",), ("runnable", "customers:3"), ("customers:256",)])
+        ),
         usage=draw(usages),
         rating=draw(st.sampled_from([None, None, 0, 400, 1_000])),
         description=draw(texts(words)),
@@ -187,6 +189,7 @@ filters = st.builds(
     has_price=st.sampled_from([None, None, None, True, False]),
     free=st.sampled_from([None, None, None, True, False]),
     payable=st.sampled_from([None, None, None, True, False]),
+    min_customers=st.sampled_from([None, None, None, 1, 3, 4, 256]),
     runnable=st.sampled_from([None, None, None, True, False]),
     height_chain=st.sampled_from(["bsv", "bsv:mainnet", "ltc"]),
     from_height=sometimes_height,

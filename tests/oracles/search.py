@@ -90,11 +90,18 @@ def meets_filters(document: Document, query: Query) -> bool:
         and query.deprecated in {None, "deprecated" in document.more_facts}
         and query.runnable in {None, "runnable" in document.more_facts}
         and _is_used_so(document, query)
+        and (query.min_customers is None or _customers(document) >= query.min_customers)
         and _is_in_heights(document, query)
         and _is_updated_since(document, query.updated_since)
         and any(row_meets(row, query) for row in rows(document.skills, document.offers))
         and meets_operators(document, query.operators)
     )
+
+
+def _customers(document: Document) -> int:
+    """The customers of a listing, none of one without a rating."""
+    numbers = [fact.removeprefix("customers:") for fact in document.more_facts if fact.startswith("customers:")]
+    return max(map(int, numbers), default=0)
 
 
 def _is_used_so(document: Document, query: Query) -> bool:

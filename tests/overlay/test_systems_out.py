@@ -69,6 +69,13 @@ def test_up_answers_without_a_system(refused: tuple[str, ...], tmp_path: Path, i
             assert up.get("/v1/search?sort=-rating")["errors"] == [
                 {"code": "unknown-value", "detail": "sort: rating is not installed", "parameter": "sort"}
             ]
+            assert up.get("/v1/search?minCustomers=1")["errors"] == [
+                {
+                    "code": "unknown-value",
+                    "detail": "minCustomers: rating is not installed",
+                    "parameter": "minCustomers",
+                }
+            ]
         for path in ("/", "/?q=tower", f"/listings/{quote(items[0]['id'], safe='')}", "/publish", "/status", "/docs"):
             assert "</html>" in page(up.url + path), path
         served = set(up.get("/openapi.json")["paths"])

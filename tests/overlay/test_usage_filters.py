@@ -90,6 +90,8 @@ async def test_a_facet_counts_what_its_filter_would_find(registry: UnconfirmedRe
         ("auth", "bearer", "none, key, oauth, payment"),
         ("protocol", "2.0", "0.2, 0.3, 1.0"),
         ("launcher", "make", "npx, npm, pnpm"),
+        ("minCustomers", "0", "between 1 and 256"),
+        ("minCustomers", "257", "between 1 and 256"),
         ("streaming", "maybe", "neither true nor false"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from overlay.answers.items import ItemRating
 from overlay.listings.system_facts import FactSource
+from overlay.search.facts import customers_fact
 from overlay.systems.rating.store import ReceiptQueries
 from overlay.text.timestamps import timestamp_of_milliseconds
 from parsers.claims.rating import stars
@@ -32,8 +33,13 @@ def _members(_listing: Listing, rating: StoredRating | None) -> Mapping[str, Ite
     return {"rating": item_rating(rating)}
 
 
+def _terms(_listing: Listing, rating: StoredRating | None) -> tuple[str, ...]:
+    return () if rating is None or rating.score is None else (customers_fact(rating.customers),)
+
+
 FACTS = FactSource(
     read=lambda store, hosts: ReceiptQueries(store.engine).ratings(hosts),
     members=_members,
+    terms=_terms,
     number=lambda rating: None if rating is None else rating.score,
 )

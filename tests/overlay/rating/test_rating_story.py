@@ -16,6 +16,7 @@ from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.schema import changes, outbox_runs
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
+from overlay.search import facts
 from overlay.systems.motebit.store import record_identity
 from overlay.systems.motebit.store_hosts import IdentityOutcome, PublishedIdentity
 from overlay.systems.rating import rating_loop
@@ -84,6 +85,7 @@ async def test_work_that_was_delegated_and_paid_for_is_rated(registry: Registry)
     assert registry.reasons(alice) == [("E0", "claimed"), ("E1", ""), ("E2", "")]
     (document,) = DocumentReader(registry.store).documents([alice])
     assert document.rating == rating.score
+    assert facts.customers_fact(rating.customers) == "customers:1" in document.more_facts
     assert b'"rung":"E2"' in document.item
     assert ListingRepository(registry.store).listing(alice).facts["rating"].value == rating
     assert [change.reason for change in registry.store.outbox.after(0, 100)].count("rated") == 2
