@@ -57,7 +57,7 @@ class ItemRating(_Rated, total=False):
 class ItemChange(Record, kw_only=True):
     """A value that an unconfirmed revision would change; null where there is none before or after it."""
 
-    what: Annotated[str, words("address", "owner", "url", "command", "price", "skills")]
+    what: Annotated[str, words("address", "owner", "deprecated", "url", "command", "price", "skills")]
     before: Annotated[str | None, text()] = field(name="from")
     after: Annotated[str | None, text()] = field(name="to")
 
@@ -69,7 +69,10 @@ class PendingUpdate(Record, kw_only=True):
     outpoint: Annotated[OutpointText | None, Meta(description="Where the satoshi will be; null where it is burned.")]
     changes: Annotated[
         tuple[ItemChange, ...],
-        Meta(description="Pay-to addresses, owner, URL, command, prices and skills that it changes, at most 64."),
+        Meta(
+            description="Pay-to addresses, owner, deprecation, URL, command, prices and skills that it changes, "
+            "at most 64."
+        ),
     ] = ()
     summary: Annotated[str, Meta(description="The changes in a sentence.")]
 

@@ -289,7 +289,9 @@ SEARCH = table(
         member="to_height", label="To block",
     ),
     parameter(
-        "updatedSince", "Updated at or after this time: RFC 3339, or a date (UTC).", values.moment,
+        "updatedSince",
+        "Updated, or called deprecated or not any more, at or after this time: RFC 3339, or a date (UTC).",
+        values.moment,
         member="updated_since", label="Updated since", **MOMENT,
     ),
     parameter(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -143,15 +143,14 @@ class Listing(Registration):
     @property
     def deprecation(self) -> Deprecation | None:
         """Its owner's notice that it is deprecated: of its MAP where that states a status, else of its card."""
-        fields = self.state.map
-        return from_map(fields) if states_status(fields) else self.card.deprecated
+        return notice_of(self.state.map, self.card)
 
     @property
     def deprecated_since(self) -> str | None:
         """When its owner said so: the block of the MAP, else that of the card or of the pointer with its hash, else the
         first fetch of the card. None while that is unconfirmed."""
         if states_status(self.state.map):
-            return timestamp(self.deprecated_time)
+            return timestamp(self.notice_time)
         resolution = self.pointers.resolution if self.pointers else None
         if resolution is not None and resolution.integrity is Integrity.UNHASHED:
             return timestamp_of_milliseconds(resolution.fact.first_at)
@@ -189,6 +188,13 @@ class Listing(Registration):
         for source, value in self.facts.values():
             members |= source.members(self, value)
         return members
+
+
+def notice_of(fields: Mapping[str, str], card: Shown | None) -> Deprecation | None:
+    """The notice of a MAP where that states a status, else of the card beside it."""
+    if states_status(fields):
+        return from_map(fields)
+    return card.deprecated if card else None
 
 
 def listings_of(registration: Registration, card: Card) -> tuple[Listing, ...]:

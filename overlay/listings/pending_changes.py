@@ -7,13 +7,14 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from overlay.listings.listing import Listing, Shown
+from overlay.listings.listing import Listing, Shown, notice_of
 from parsers.cards import McpServer
+from parsers.cards.deprecation import Deprecation
 from parsers.cards.price_changes import changed_addresses, changed_prices, price_text
 
 SUBJECTS = {
-    "address": "pay-to address", "owner": "owner", "url": "URL", "command": "command", "price": "price",
-    "skills": "skills",
+    "address": "pay-to address", "owner": "owner", "deprecated": "deprecation", "url": "URL", "command": "command",
+    "price": "price", "skills": "skills",
 }  # fmt: skip
 """The subjects that are compared, with their words, in the order in which changes are listed: many prices hide no
 address."""
@@ -61,7 +62,9 @@ def _changes(listing: Listing) -> Iterator[PendingChange]:
         return
     values = [("owner", listing.owner, pending.owner)]
     if pending.cards is not None and not pending.is_burned:
-        values += _of_cards(listing.card, _same(listing, pending.cards))
+        card = _same(listing, pending.cards)
+        values += _of_cards(listing.card, card)
+        values.append(("deprecated", _notice_text(listing.deprecation), _notice_text(notice_of(pending.map, card))))
     yield from _differing(values)
 
 
@@ -104,6 +107,13 @@ def _of_cards(before: Shown, after: Shown | None) -> Iterator[tuple[str, str | N
     old_skills, new_skills = _skills(before), _skills(after)
     if set(old_skills) != set(new_skills):
         yield "skills", ", ".join(old_skills), ", ".join(new_skills)
+
+
+def _notice_text(notice: Deprecation | None) -> str | None:
+    """A notice of deprecation in words, None without one."""
+    if notice is None:
+        return None
+    return ": ".join(filter(None, (f"use {notice.successor}" if notice.successor else "", notice.message))) or "yes"
 
 
 def _command(card: Shown | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRevision:
     """An unconfirmed revision that would change a confirmed registration: where the satoshi is and who owns it then,
-    whether it is burned by it, and the agent or the servers of its card, None where that is not stored any more."""
+    whether it is burned by it, its MAP, and the agent or the servers of its card, None where that is not stored any
+    more."""
 
     outpoint: str | None
     owner: str | None
     is_burned: bool = False
+    map: Mapping[str, str] = field(default_factory=dict)
     cards: Sequence[AgentCard | McpServer] | None = None
 
 
@@ -55,9 +57,9 @@ class Registration:
     never checked. `undecided` is the reason why its outpoint, or the owner of its card, is unknown (law 3), else None.
     `previous` are the cards shown before, oldest first. `signature` is the outcome of checking the card's own
     signatures, None for a card without; `facts` are those that systems add. `headers_unproved`: headers of its chain
-    were accepted without their proof of work. `deprecated_time` is of the first block since which its MAP has said that
-    it is deprecated, in seconds since 1970; None while that is unconfirmed, and without it. `sale` is what its output
-    offers where that is a sale (OrdLock).
+    were accepted without their proof of work. `notice_time` is of the first block since which its MAP has said what it
+    says, that it is deprecated or not any more, in seconds since 1970; None while that is unconfirmed, and without it.
+    `sale` is what its output offers where that is a sale (OrdLock).
     """
 
     state: RegistrationState
@@ -74,7 +76,7 @@ class Registration:
     badge: DomainBadge | None = None
     previous: tuple[PreviousCard, ...] = ()
     headers_unproved: bool = False
-    deprecated_time: int | None = None
+    notice_time: int | None = None
     signature: StoredSignature | None = None
     sale: Sale | None = None
     facts: Facts = field(default_factory=no_facts)

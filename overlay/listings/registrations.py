@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from itertools import accumulate, groupby, pairwise, takewhile
+from itertools import accumulate, groupby, pairwise
 from typing import Any, NamedTuple
 
 from indexer import store
@@ -14,7 +14,7 @@ from overlay.listings.card_texts import card_offers, read_card
 from overlay.listings.records import PendingRevision, PreviousCard, Registration
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind, ToolConfig
-from parsers.cards.deprecation import from_map
+from parsers.cards.deprecation import from_map, states_status
 from parsers.cards.strict_json import MAX_BYTES
 from parsers.reasons import UNPROVED
 
@@ -151,15 +151,22 @@ def registration_at(
         signer=winner.event.signer if winner else None,
         undecided=newest.event.reasons[0] if state.status is Status.UNDECIDED and newest.event.reasons else None,
         owner_checked=checked.get(state.outpoint) if state.outpoint else None,
-        deprecated_time=min((past.time for past in takewhile(_is_deprecated, reversed(history))), default=None),
+        notice_time=_notice_time(history),
         **members,
     )
 
 
-def _is_deprecated(revision: store.Revision) -> bool:
-    """Whether the MAP of a registration says so after a revision."""
-    state = revision.event.state
-    return state is not None and from_map(state.map) is not None
+def _notice_time(history: Sequence[store.Revision]) -> int | None:
+    """The time of the first of these revisions since which the MAP has said that it is deprecated, or that it is not
+    any more; None where it says neither."""
+    says, since = next(groupby(reversed(history), _stated))
+    return None if says is None else min(revision.time for revision in since)
+
+
+def _stated(revision: store.Revision) -> bool | None:
+    """Whether the MAP of a registration says after a revision that it is deprecated; None where it does not say."""
+    fields = revision.event.state.map if revision.event.state is not None else {}
+    return from_map(fields) is not None if states_status(fields) else None
 
 
 def unconfirmed_registration(events: Sequence[Event], chain: str, caip2: str, body: bytes | None) -> Registration:
@@ -192,6 +199,7 @@ def pending_revision(events: Sequence[Event], bodies: Mapping[bytes, bytes]) -> 
         outpoint=str(state.outpoint) if state.outpoint else None,
         owner=state.owner,
         is_burned=state.status is Status.BURNED,
+        map=state.map,
         cards=card.servers if isinstance(card, ToolConfig) else (card,) if card else None,
     )
 

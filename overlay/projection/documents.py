@@ -323,6 +323,7 @@ def document(
         fingerprint=fingerprint,
         signed=listing.signer is not None,
         deprecated=listing.is_deprecated,
+        notice_time=listing.notice_time,
         usage=listing.usage,
         source=source,
         rating=next((number for fact in facts if (number := fact.source.number(fact.value)) is not None), None),

@@ -145,11 +145,12 @@ def facts(document: Document, facets_of: Mapping[str, Iterable[str]] | None = No
 
 
 def heights(document: Document) -> dict[str, int]:
-    """The numbers that documents are filtered by: the height and time of their revision, and the heights from which
-    (`since`) and until before which they hold."""
+    """The numbers that documents are filtered by: the height of their revision, its time or that of a later notice, and
+    the heights from which (`since`) and until before which they hold."""
+    times = [time for time in (document.updated_time, document.notice_time) if time is not None]
     values = {
         "height": document.updated_height,
-        "time": document.updated_time,
+        "time": max(times, default=None),
         "since": document.from_height,
         "until": document.until_height,
     }

@@ -133,6 +133,7 @@ def _documents(
         more_facts=draw(
             st.sampled_from([(), ("flagged",), ("deprecated",), ("runnable", "customers:3"), ("customers:256",)])
         ),
+        notice_time=draw(st.sampled_from([None, None, None, 3, 5])),
         usage=draw(usages),
         rating=draw(st.sampled_from([None, None, 0, 400, 1_000])),
         description=draw(texts(words)),

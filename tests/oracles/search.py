@@ -134,8 +134,8 @@ def _is_current(document: Document, query: Query) -> bool:
 
 
 def _is_updated_since(document: Document, since: int | None) -> bool:
-    time = document.updated_time
-    return since is None or (time is not None and time >= since)
+    times = (document.updated_time, document.notice_time)
+    return since is None or any(time is not None and time >= since for time in times)
 
 
 def _is_in_heights(document: Document, query: Query) -> bool:

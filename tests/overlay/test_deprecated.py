@@ -38,6 +38,10 @@ async def test_an_owner_deprecates_a_listing_and_takes_it_back(registry: Unconfi
     registry.announce(noticed)
     await registry.look()
     assert [item for item in registry.ask() if "deprecated" in item] == []
+    [pending] = [item["pending"] for item in registry.ask() if "pending" in item]
+    text = f"use {NEW}: Use the new one."
+    assert pending["changes"] == [{"what": "deprecated", "from": None, "to": text}]
+    assert pending["summary"] == f"It adds the deprecation {text}."
     registry.mine(noticed)
     await registry.look()
     first, second = registry.ask(text="echo")
@@ -47,6 +51,7 @@ async def test_an_owner_deprecates_a_listing_and_takes_it_back(registry: Unconfi
     assert since > second["timestamp"]
     assert second["updatedHeight"] == 2
     assert [item["id"] for item in registry.ask(deprecated=True)] == [str(old)]
+    assert [item["id"] for item in registry.ask(updated_since=registry.kit.tip.time)] == [str(old)]
     assert [item["id"] for item in registry.ask(deprecated=False)] == [str(other)]
     assert ["deprecated" in item for height in (2, 3) for item in registry.as_of(height) if item["id"] == str(old)] == [
         False, True,
@@ -56,8 +61,14 @@ async def test_an_owner_deprecates_a_listing_and_takes_it_back(registry: Unconfi
     await registry.look()
     [item] = registry.ask(deprecated=True)
     assert (item["updatedHeight"], item["deprecated"]["since"]) == (4, since)
-    registry.mine(registry.kit.map_only(updated, map_fields(None)))
+    taken_back = registry.kit.map_only(updated, map_fields(None))
+    registry.announce(taken_back)
     await registry.look()
+    [item] = registry.ask(deprecated=True)
+    assert [change["what"] for change in item["pending"]["changes"]] == ["deprecated"]
+    registry.mine(taken_back)
+    await registry.look()
+    assert [item["id"] for item in registry.ask(updated_since=registry.kit.tip.time)] == [str(old)]
     assert [item["id"] for item in registry.ask(deprecated=False)] == [str(old), str(other)]
 
 

@@ -90,7 +90,7 @@ async def test_an_update_is_shown_beside_the_confirmed_revision(registry: Unconf
     await registry.look()
     [item] = registry.ask(text="echo")
     assert (item["name"], item["status"], item["outpoint"], item["blockHeight"]) == ("Echo", "live", str(echo), 2)
-    nothing = "It changes no pay-to address, owner, URL, command, price or skills."
+    nothing = "It changes no pay-to address, owner, deprecation, URL, command, price or skills."
     assert item["pending"] == {"outpoint": str(update), "changes": [], "summary": nothing}
     assert registry.ask(text="newer") == []
     assert "pending" not in registry.as_of(2)[0]

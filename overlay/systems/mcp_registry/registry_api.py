@@ -36,7 +36,10 @@ _LIST = table(
     page_size("limit", "Versions a page: 30, at most 100."),
     parameter("search", "Words to find, as in `/v1/search`; or a server's name.", values.words),
     parameter(
-        "updated_since", "Published, replaced or deleted at or after this time (RFC 3339).", values.moment, **MOMENT
+        "updated_since",
+        "Published, replaced, deprecated (or not any more) or deleted at or after this time (RFC 3339).",
+        values.moment,
+        **MOMENT,
     ),
     parameter("version", "`latest`: the newest version of each server; else exactly this one."),
     _DELETED,

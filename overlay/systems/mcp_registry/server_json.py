@@ -102,7 +102,8 @@ def _status(version: ServerVersion) -> dict[str, Any]:
         return {"status": "deleted", "statusChangedAt": timestamp(version.changed)}
     published, notice = timestamp(version.published), version.listing.deprecation
     if notice is None:
-        return {"status": "active", "statusChangedAt": published}
+        taken_back = max(version.published, version.listing.notice_time or 0)
+        return {"status": "active", "statusChangedAt": timestamp(taken_back)}
     message = notice.message or (f"Use {notice.successor} instead." if notice.successor else "")
     members = {"status": "deprecated", "statusChangedAt": version.listing.deprecated_since or published}
     return members | ({"statusMessage": message[:MAX_MESSAGE]} if message else {})

@@ -105,7 +105,8 @@ def _versions(listing: Listing, name: str, past: _ServerHistory) -> list[ServerV
     ends = [*(revision.time for revision, _ in pairs[1:]), revisions[-1].time] if revisions else []
     rows = [
         ServerVersion(
-            name, text, revision.server, listing, revision.sha256.hex(), revision.time, past.burned_at or end,
+            name, text, revision.server, listing, revision.sha256.hex(), revision.time,
+            past.burned_at or max(end, listing.notice_time or 0),
             revision is revisions[-1], revision.txid, revision.height,
         )
         for (revision, text), end in zip(pairs, ends, strict=True)
