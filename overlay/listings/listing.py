@@ -17,6 +17,7 @@ from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
 from parsers.cards import AgentCard, Card, McpServer, ToolConfig, server_id
 from parsers.cards.deprecation import Deprecation, from_map, states_status
 from parsers.cards.price_changes import price_changes
+from parsers.cards.runnable import is_runnable
 from parsers.cards.secrets import secret_in
 from parsers.cards.usage import Usage, usage_of
 from parsers.pointers.locator import url_host
@@ -178,8 +179,8 @@ class Listing(Registration):
 
     @property
     def is_runnable(self) -> bool:
-        """Whether it can be used as its card says: by a command, or by a URL that every reader reaches."""
-        return bool(self.usage.access)
+        """Whether it can be used as it is: by a command, or at a URL that leads others there, too."""
+        return is_runnable(self.card.command if isinstance(self.card, McpServer) else "", self.card.url)
 
     @property
     def members_of_systems(self) -> dict[str, Any]:

@@ -6,14 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from parsers.cards.card import AgentCard, McpServer
 from parsers.cards.command_packages import LAUNCHERS, program
 from parsers.cards.fields import Json
 from parsers.cards.offers import LEFT_OUT, UNREADABLE
 from parsers.cards.secrets import is_secret_name
-from parsers.local_hosts import is_private_host
+from parsers.local_hosts import is_public_url
 from parsers.reasons import Reason
 
 ACCESS = ("remote", "local")
@@ -43,10 +42,6 @@ _MOST = 64
 _FOREIGN_PRICES = ("/pricing", "/x402", "/price")
 """Members with prices in other forms, which are not read."""
 
-_REACHABLE = ("http", "https", "ws", "wss", "grpc", "grpcs")
-_HOST = re.compile(r"[\w-]+(?:\.[\w-]+)+\.?|[0-9a-f.]*:[0-9a-f:.]+", re.IGNORECASE)
-"""A name with a dot, or an address: no template, and no name of one machine."""
-
 
 class Usage(NamedTuple):
     """How a listing is used; an empty tuple or None where its card does not say.
@@ -74,9 +69,8 @@ def usage_of(card: AgentCard | McpServer, warnings: tuple[Reason, ...] = ()) -> 
     if isinstance(card, McpServer):
         return _of_server(card)._replace(has_price=has_price)
     streaming = card.capabilities.get("streaming")
-    urls = (card.url, *(interface["url"] for interface in card.interfaces))
     return Usage(
-        access=("remote",) if any(map(_is_reachable, urls)) else (),
+        access=("remote",) if is_public_url(card.url) else (),
         transports=_ordered(TRANSPORTS, _bindings(card)),
         auth=card.auth,
         protocols=_ordered(PROTOCOLS, _versions(card)) or _ordered(PROTOCOLS, {card.protocol}),
@@ -93,12 +87,11 @@ def _is_of_price(warning: Reason) -> bool:
 
 
 def _of_server(server: McpServer) -> Usage:
-    is_command, is_remote = bool(server.command.strip()), _is_reachable(server.url)
-    is_stdio = is_command and (bool(server.url) or not server.transport)
-    launched = program(server.command, server.args) if is_command else ""
+    is_stdio = server.command and (server.url or not server.transport)
+    launched = program(server.command, server.args)
     names = (*server.headers, *server.env)
     return Usage(
-        access=("remote",) * is_remote + ("local",) * is_command,
+        access=("remote",) * is_public_url(server.url) + ("local",) * bool(server.command),
         transports=_ordered(TRANSPORTS, {server.transport, "stdio" if is_stdio else ""}),
         auth=("key",) if any(map(is_secret_name, names)) else (),
         launchers=(launched,) if launched in LAUNCHERS else (),
@@ -161,13 +154,3 @@ def _versions(card: AgentCard) -> set[str]:
         or _BINDINGS.get(name) in ("jsonrpc", "rest", "grpc")
     ]
     return {interface.get("protocolVersion", "")[:3] for interface in of_a2a}
-
-
-def _is_reachable(url: str) -> bool:
-    """Whether a URL has the form of one that every reader reaches."""
-    try:
-        parts = urlsplit(url.strip())
-        host = parts.hostname or ""
-    except ValueError:
-        return False
-    return parts.scheme in _REACHABLE and _HOST.fullmatch(host) is not None and not is_private_host(host)

@@ -39,7 +39,7 @@ def test_a_small_card_states_its_url_and_nothing_else() -> None:
     ("entry", "access", "transports"),
     [
         ({"command": "npx", "args": ["-y", "x"]}, ("local",), ("stdio",)),
-        ({"command": " ", "url": "https://a.example/mcp"}, ("remote",), ()),
+        ({"url": "https://a.example/mcp"}, ("remote",), ()),
         ({"url": "https://a.example/mcp", "type": "http"}, ("remote",), ("streamable-http",)),
         ({"url": "https://a.example/sse", "transport": "sse", "command": "x"}, ACCESS, ("stdio", "sse")),
         ({"command": "supergateway", "transport": "sse"}, ("local",), ("sse",)),
