@@ -110,6 +110,12 @@ _IN_SHORT = {
     "priceCurrency": "The currency of `maxPrice`, `minPrice` and `sort`=price; by default that of `acceptedCurrency`. "
     "Others are converted where the registry has rates; `notes` says what was not compared.",
     "tag": "A tag of the listing or of a skill.",
+    "access": "`remote`: a public URL; `local`: a command.",
+    "transport": "stdio, streamable-http, sse, jsonrpc, rest or grpc, as the card states it.",
+    "auth": "What the card says that a client needs: none, key, oauth or payment; of most cards it is not known.",
+    "launcher": "The program that starts a tool, such as npx, uvx or docker.",
+    "free": "With an offer of amount 0, or (`false`) with one that costs something.",
+    "payable": "With an offer that a payment can reach, or (`false`) with one that none can.",
     "fromBlock": "The lowest updatedHeight, on `chain`.",
     "toBlock": "The highest updatedHeight, on `chain`.",
     "asOfHeight": "The registry after this block of `chain`.",
