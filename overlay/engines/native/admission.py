@@ -112,7 +112,7 @@ def _containing(segment: Segment, sequence: str, mask: Bytes) -> Ints:
 
 
 def _asks_one_offer(query: Query) -> bool:
-    """Whether one offer must meet two or more filters, or one that is no fact."""
+    """Whether one offer must meet two or more filters, or a filter by its amount or address."""
     return (
         asks_price(query)
         or query.free is not None
