@@ -61,6 +61,8 @@ class HttpSource:
             "items": page.items, "total": page.total, "matched": page.hits.matched, "totalRelation": relation,
             "nextCursor": page.next_cursor, **page.comparison, **page.note_members,
             **await protocol_requests.alternatives(self._request, page),
+            "facets": {name: [{"value": value, "count": count} for value, count in pairs_of_facet]
+                       for name, pairs_of_facet in (page.hits.facets or {}).items()},
         }  # fmt: skip
 
     async def get(self, id_: str) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from overlay.api.parameters import SEARCH
 from overlay.api.problems import ProblemError
 from overlay.api.request_bodies import checked
+from overlay.api.search_request import NOT_COMPARED
 from overlay.api.values import json_texts
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.systems.mcp.listing_forms import compact, listing, question_words, result
@@ -86,10 +87,29 @@ async def _search(source: ToolSource, arguments: Mapping[str, Any]) -> dict[str,
         page = await next_page(source.search, pairs, cursor)
     except CursorRefusedError as error:
         raise ToolRefusedError(f"cursor: {error}") from None
+    bounds = [SEARCH.names[name].name for name in arguments if SEARCH.names[name].name in _BOUNDS]
+    if bounds and any(note["code"] == NOT_COMPARED.code for note in page.get("notes", ())):
+        raise ToolRefusedError(f"{bounds[0]} needs priceCurrency here: {await _currencies(source, pairs)}")
     members = {name: page[name] for name in ("total", *PAGE_MEMBERS) if name in page}
     words = question_words(" ".join(text for name, text in pairs if SEARCH.names[name].name in _OF_SKILLS))
     return {**members, "items": [result(item, words) for item in page["items"]]}
 
+
+async def _currencies(source: ToolSource, pairs: Pairs) -> str:
+    """The currencies in use among the listings that a search finds without its bounds of prices, in a sentence."""
+    wide = [
+        (name, text) for name, text in pairs if SEARCH.names[name].name not in _BOUNDS | {"sort", "limit", "cursor"}
+    ]
+    page = await source.search([*wide, ("limit", "1"), ("facets", "acceptedCurrency")])
+    names = [counted["value"] for counted in page.get("facets", {}).get("acceptedCurrency", ())[:MOST_NAMED]]
+    in_use = f"in use are {', '.join(names)}" if names else "no listing that is meant has a price"
+    return f"there are no exchange rates, so amounts in different currencies are not compared; {in_use}"
+
+
+MOST_NAMED = 12
+"""Currencies in use that a refusal names, the most frequent."""
+
+_BOUNDS = frozenset(("minPrice", "maxPrice"))
 
 _OF_SKILLS = frozenset(("q", "skillId"))
 """The arguments with words of the skills that are shown."""

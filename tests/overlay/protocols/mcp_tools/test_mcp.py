@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -164,6 +165,19 @@ def test_filters_are_taken_by_their_other_names_too(ask: Ask, overlay_url: str) 
     assert not {"skill", "currency", "query"} & properties.keys()
     expected = api_page(overlay_url, type="agent", skillId="getDexChart,watchChannels")
     assert page["total"] == expected["total"] > 0
+
+
+def test_a_bound_without_a_currency_is_refused_with_the_currencies_in_use(ask: Ask) -> None:
+    async def work(client: Client) -> list[Any]:
+        calls = ({"maxPrice": 1}, {"maxPrice": 1, "priceCurrency": "USD"}, {"sort": "price"})
+        return [await client.call_tool("search", arguments) for arguments in calls]
+
+    refused, *answered = ask(work)
+    assert refused.is_error
+    text = refused.content[0].text
+    assert "maxPrice needs priceCurrency here: there are no exchange rates" in text
+    assert re.search(r"in use are .*\bUSD\b", text)
+    assert not any(answer.is_error for answer in answered)
 
 
 def test_the_list_of_tools_is_short(ask: Ask) -> None:
