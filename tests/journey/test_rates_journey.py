@@ -144,7 +144,7 @@ async def test_of_two_feeds_that_contradict_each_other_no_price_is_quoted_and_th
 async def contradicted(session: Any, why: str) -> None:
     """Quotes and searches where the feeds contradict each other in dollars."""
     page = await get(session, "/v1/search?q=coins&maxPrice=99&priceCurrency=usd")
-    assert [note["code"] for note in page["notes"]] == ["refused-quote"]
+    assert page["notes"][0]["code"] == "refused-quote"
     item = (await get(session, "/v1/search?q=coins"))["items"][0]
     quote = await get(session, f"/v1/quote?id={item['id']}&currency=usd")
     meets(quote, "Quote")

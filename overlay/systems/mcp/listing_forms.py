@@ -19,7 +19,7 @@ Json = Mapping[str, Any]
 MATCHING, OTHERS, PRICES = 3, 5, 3
 """Skills of a result that match the question, further ones that are only named, and prices."""
 
-MAX_NAME, MAX_TEXT, MAX_LINE = 60, 120, 500
+MAX_NAME, MAX_TEXT, MAX_LINE = 48, 100, 500
 """Characters of the name and the description of a skill, and of a command line, in a result."""
 
 READ, MAX_READ = 64, 500
