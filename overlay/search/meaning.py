@@ -44,7 +44,7 @@ def is_far(greatest: float, listings: int) -> bool:
 
 def weight(query: Query, plan: QueryPlan) -> float:
     """The weight w of meaning; 0 for operators, for look-ups, in other orders than relevance, and where more than half
-    of the words are unknown, which have no meaning."""
+    of a few words are unknown, which have no meaning."""
     content = plan.content
     if not content or not _is_plain(query) or _is_strange(plan):
         return 0.0
@@ -53,7 +53,7 @@ def weight(query: Query, plan: QueryPlan) -> float:
 
 
 def is_gibberish(query: Query, plan: QueryPlan) -> bool:
-    """Whether a plain query in Latin letters has more unknown words than others."""
+    """Whether a short plain query in Latin letters has more unknown words than others."""
     return _is_strange(plan) and _is_plain(query) and latin_share(query.text) > _MOSTLY
 
 
@@ -62,7 +62,9 @@ def _is_plain(query: Query) -> bool:
 
 
 def _is_strange(plan: QueryPlan) -> bool:
-    return 2 * len(plan.unknown) > len(plan.content)
+    """Whether a short text has more unknown words than others; a sentence of many is of another language, and the parts
+    of its words often have the right meaning."""
+    return len(plan.content) <= SHORT and 2 * len(plan.unknown) > len(plan.content)
 
 
 _MOSTLY = 0.5

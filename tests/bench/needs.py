@@ -4,6 +4,12 @@ Each folder has `tools.jsonl` (`{"id", "payload": {"mcpServers": …}}`) and `qu
 The payloads are inscribed, read from their blocks into a store and carried into an index, as `a2b up` does; a question
 is the whole text as `q`. Beside it is plain BM25 (Lucene's formula, Snowball's stemmer, 33 stop words) over the same
 names and texts. Reported: recall at 1, 5 and 10 (the share of the right tools among the first), MRR and nDCG at 10.
+
+With `--haystack` the same questions are asked over all sets and the tools of three public lists together. Files beside
+the sets are measured, too, and named with the half that they are: `foreign-*.jsonl`, needs of a set in other languages
+(`{"gold": id, LANGUAGE: text}`), and with `--plain` over the tools of the lists `plain-*.jsonl`, questions with the
+judgement of results by name (`{"q", "judged": {NAME: "g", "a" or "w"}}`: good, acceptable, wrong). Judgements that are
+missing there are in `plain-labels.jsonl` (`{"q", "name", "label", "reason"}`); first results without any are printed.
 """
 
 from __future__ import annotations
@@ -13,7 +19,8 @@ import asyncio
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log2
 from pathlib import Path
 from statistics import mean, median
@@ -23,7 +30,8 @@ from overlay.api.search_request import from_pairs
 from overlay.api.values import MAX_TEXT_BYTES
 from overlay.projection.search_index import SearchIndex
 from tests.bench.plain_bm25 import DEPTH, Search, plain_bm25
-from tests.bench.relevance.__main__ import mine, through_the_store
+from tests.bench.relevance.__main__ import SHARED, mine, through_the_store
+from tests.bench.relevance.lists import Entry, entries
 
 Json = dict[str, Any]
 
@@ -67,7 +75,47 @@ def _rows(path: Path) -> Iterator[Json]:
         yield from map(json.loads, lines)
 
 
-def indexed(tools: Sequence[Tool], folder: Path, engine: str, *, meaning: bool) -> Search:
+LABELS = Path(__file__).with_name("plain-labels.jsonl")
+"""Judgements of first results that the files of plain questions do not have."""
+
+
+def sets_in(folder: Path) -> list[Path]:
+    """The sets in a folder: itself, or its folders."""
+    if (folder / "queries.jsonl").exists():
+        return [folder]
+    return sorted(path.parent for path in folder.glob("*/queries.jsonl"))
+
+
+def listed() -> list[Entry]:
+    """The tools of the public lists."""
+    return [entry for list_ in entries(SHARED).values() for entry in list_]
+
+
+def languages(search: Search, path: Path) -> str:
+    """For each language the share of its needs of which the right tool is among the first ten."""
+    rows = list(_rows(path))
+    found_by = {
+        language: mean(row["gold"] in search(row[language]) for row in rows)
+        for language in rows[0]
+        if language != "gold"
+    }
+    return f"{path.stem}: " + ", ".join(f"{language} {share:.2f}" for language, share in found_by.items())
+
+
+def judged(search: Search, names: Mapping[str, str], path: Path) -> Iterator[str]:
+    """How many first results of plain questions are good, acceptable and wrong, and those that nobody has judged."""
+    labels = {(row["q"], row["name"]): row["label"] for row in _rows(LABELS)}
+    counts, unlabelled = Counter[str](), list[str]()
+    for row in _rows(path):
+        first = next((names[id_] for id_ in search(row["q"])), None)
+        label = "nothing" if first is None else row["judged"].get(first) or labels.get((row["q"], first), "unlabelled")
+        counts[label] += 1
+        unlabelled += [f"  unlabelled: {row['q']}: {first}"] * (label == "unlabelled")
+    yield f"{path.stem}: {counts['g'] / counts.total():.1%} good; {dict(counts)}"
+    yield from unlabelled
+
+
+def indexed(tools: Sequence[Tool | Entry], folder: Path, engine: str, *, meaning: bool) -> Search:
     """A search of the listings, read from their blocks; a hidden duplicate counts where the shown one is."""
     kit, ids = mine(tools)
     url = f"{engine}:{folder}/index"
@@ -118,17 +166,31 @@ def row(title: str, search: Search, needs: Iterable[Need], *, report: Callable[[
     return f"{title:<28}" + "".join(f"{value:>10.3f}" for value in means) + f"{median(one[-1] for one in rows):>10.2f}"
 
 
+def in_haystack(folders: Sequence[Path], engine: str, *, meaning: bool) -> None:
+    """Print the rows of all sets among the tools of the public lists."""
+    read_sets = {folder.name: read(folder) for folder in folders}
+    tools = [tool._replace(id=f"{name}/{tool.id}") for name, (of_set, _) in read_sets.items() for tool in of_set]
+    with tempfile.TemporaryDirectory() as workspace:
+        search = indexed([*listed(), *tools], Path(workspace), engine, meaning=meaning)
+        for name, (_, needs) in read_sets.items():
+            renamed = [Need(need.text, frozenset(f"{name}/{id_}" for id_ in need.gold)) for need in needs]
+            print(row(f"{name} in the haystack", search, renamed, report=lambda *_: None), flush=True)
+
+
 def main() -> None:
     """Index each folder and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--engine", default="native", help="engine in a folder")
     parser.add_argument("--meaning", choices=("on", "off"), default="on", help="as A2B_MEANING")
+    parser.add_argument("--haystack", action="store_true", help="all sets among the tools of the public lists, too")
+    parser.add_argument("--plain", action="store_true", help="plain questions over these tools, too")
     parser.add_argument("--misses", type=Path, help="write the questions whose first right tool is not among ten")
     args = parser.parse_args()
     misses: list[str] = []
     print(f"{'':<28}{'R@1':>10}{'R@5':>10}{'R@10':>10}{'MRR@10':>10}{'nDCG@10':>10}{'p50 ms':>10}")
-    for folder in args.folders:
+    folders = [folder for path in args.folders for folder in sets_in(path)]
+    for folder in folders:
         tools, needs = read(folder)
         with tempfile.TemporaryDirectory() as workspace:
             search = indexed(tools, Path(workspace), args.engine, meaning=args.meaning == "on")
@@ -147,6 +209,15 @@ def main() -> None:
                     misses.append(json.dumps({"query": need.text, "gold": sorted(need.gold)}))
 
             print(row(f"{folder.name}: {args.engine}", search, needs, report=missed), flush=True)
+            for path in sorted(folder.parent.glob("foreign-*.jsonl")):
+                if {item["gold"] for item in _rows(path)} <= {tool.id for tool in tools}:
+                    print(languages(search, path), flush=True)
+    if args.haystack:
+        in_haystack(folders, args.engine, meaning=args.meaning == "on")
+    for path in sorted(args.folders[0].glob("plain-*.jsonl")) if args.plain else ():
+        with tempfile.TemporaryDirectory() as workspace:
+            search = indexed(listed(), Path(workspace), args.engine, meaning=args.meaning == "on")
+            print("\n".join(judged(search, {entry.id: entry.name for entry in listed()}, path)), flush=True)
     if args.misses:
         args.misses.write_text("".join(f"{line}\n" for line in misses))
 

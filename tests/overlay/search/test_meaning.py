@@ -49,6 +49,7 @@ def test_corrected_words_and_foreign_letters_lessen_the_weight_of_meaning() -> N
 def test_words_that_nobody_knows_have_no_meaning() -> None:
     assert weigh("meeting qwer") == REORDERING
     assert weigh("meeting qwer zxcv") == 0
+    assert weigh("puedes darme el precio de la criptomoneda binance") == FINDING, "a sentence is of another language"
 
 
 def test_the_floor_rises_with_the_number_of_listings_of_which_some_are_near_by_chance() -> None:

@@ -126,7 +126,7 @@ def test_a_short_question_finds_by_meaning_where_nothing_has_all_its_words(index
     assert ids(ask(index, question)) == ["7"]
 
 
-@pytest.mark.parametrize("gibberish", ["zqxv", "asdf qwer zxcv", "lkjhg poiuy mnbvc trewq hgfdsa"])
+@pytest.mark.parametrize("gibberish", ["zqxv", "asdf qwer zxcv"])
 def test_gibberish_finds_nothing(index: SearchIndex, gibberish: str) -> None:
     put(index, WEATHER, COINS, PHOTOS, VISIT)
     assert ids(ask(index, gibberish)) == []
