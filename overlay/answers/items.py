@@ -205,6 +205,16 @@ class CheapestOffer(Record, kw_only=True, omit_defaults=True):
     converted: ConvertedPrice | None = None
 
 
+class MonthlyCost(Record, kw_only=True):
+    """The lowest cost of a month, a twelfth of a year, with the `calls` of the query, among the offers that meet the
+    filters: the price of each call, or that of an interval."""
+
+    offer_id: str
+    amount: Amount
+    currency: Annotated[str, Meta(description="`priceCurrency`, else that of the offer.")]
+    per: Annotated[str, words("P1M")] = "P1M"
+
+
 class CardSigner(Record, kw_only=True):
     """The card's own signature (JWS) is verified, by a key that this host publishes. `covers_pricing`: its prices are
     signed, too."""
@@ -420,6 +430,10 @@ class Item(StoredItem, kw_only=True, omit_defaults=True):
     cheapest: Annotated[
         CheapestOffer | None, Meta(description="The lowest price that meets the filters; null without prices.")
     ]
+    cost: Annotated[
+        MonthlyCost | None,
+        Meta(description="With `calls`: what they cost; absent without a price for calls or a time."),
+    ] = None
     lacks: Annotated[
         tuple[str, ...],
         Meta(description="The words of `q`, stop words left out, that the listing does not have."),

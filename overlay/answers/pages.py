@@ -9,7 +9,7 @@ from msgspec import Meta, field
 from overlay.answers.items import KINDS, FaultNote, Item
 from overlay.answers.record import Count, Record, TestNetwork, Time, words
 from overlay.search.query import FACETS
-from overlay.search.sorting import AMOUNT, PER_DAY
+from overlay.search.sorting import AMOUNT, COST, PER_DAY
 
 
 class FacetValue(TypedDict):
@@ -104,9 +104,9 @@ class SearchPage(Record, kw_only=True):
     price_comparison: Annotated[
         str,
         words(
-            AMOUNT, PER_DAY,
-            description="Where prices are compared: as amounts, whatever their interval, or by their value for "
-            "one day. `minPrice` and `maxPrice` bound amounts in either case.",
+            AMOUNT, PER_DAY, COST,
+            description="Where prices are compared: as amounts, whatever their interval, by their value for "
+            "one day, or by the cost of a month with `calls`. `minPrice` and `maxPrice` bound amounts in any case.",
         ),
     ] | None = None  # fmt: skip
     rates: AnswerRates | None = None

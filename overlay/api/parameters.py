@@ -301,12 +301,18 @@ SEARCH = table(
         "and of these as many as have 32 MB of cards together.",
         values.whole, member="as_of", label="As of block", **WHOLE,
     ),
+    parameter(
+        "calls",
+        "How often it will be called, such as `50/day`, `10/week`, `1000/month` or `5/year`: each item has `cost`, the "
+        "lowest cost of a month (a twelfth of a year) for that, and `sort=cost` orders by it.",
+        values.calls, member="calls", examples=["50/day"],
+    ),
     _words(
         "sort",
-        "relevance, updated, created and rating put the best or newest first, price, price_per_day and "
-        "name the lowest; `-` reverses. price compares amounts, and with an `interval` that has a length prices per "
-        "day, as price_per_day does; a listing without this price, or without a rating, comes last either way. The "
-        "answer says in `priceComparison` which it was. Default: relevance, without words the latest.",
+        "relevance, updated, created and rating put the best or newest first, price, price_per_day, name and cost "
+        "(with `calls`) the lowest; `-` reverses. price compares amounts, and with an `interval` that has a length "
+        "prices per day, as price_per_day does; a listing without this price, or without a rating, comes last either "
+        "way. The answer says in `priceComparison` which it was. Default: relevance, without words the latest.",
         SORT_WORDS, default="relevance",
     ),
     _clamped("limit", "Listings a page.", 1, MAX_LIMIT, member="limit", default=20),

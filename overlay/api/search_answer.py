@@ -14,7 +14,7 @@ import msgspec
 
 from overlay.api import cursors, zero_results
 from overlay.api.problems import ProblemError
-from overlay.listings.hit_json import BY_MEANING, NO_OFFER, cheapest, lacking
+from overlay.listings.hit_json import BY_MEANING, NO_OFFER, cheapest, lacking, monthly_cost
 from overlay.pricing.exchange_rates import table_version
 from overlay.search import query_syntax
 from overlay.search.highlighting import highlights, in_utf16, text_at
@@ -129,10 +129,14 @@ _MEMBERS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 def _items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[bytes | memoryview]:
     """The items in pieces: each is stored as `{...}`, and members that depend on the query are added before its end."""
     pieces: list[bytes | memoryview] = []
-    for _, item, score, offer, _, _, lacks, by_meaning in hits:
+    for _, item, score, offer, _, _, lacks, by_meaning, cost in hits:
         rate = rates.get(offer.currency) if offer and offer.converted else None
         cheapest_json = cheapest(offer, rate) if offer else NO_OFFER
-        more = (lacking(lacks) if lacks else b"") + (BY_MEANING if by_meaning else b"")
+        more = (
+            (monthly_cost(cost) if cost else b"")
+            + (lacking(lacks) if lacks else b"")
+            + (BY_MEANING if by_meaning else b"")
+        )
         pieces += (item[:-1], b'%b%b,"score":%.6g},' % (cheapest_json, more, score))
     if pieces:
         pieces[-1] = pieces[-1][:-1]

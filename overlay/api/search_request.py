@@ -167,6 +167,8 @@ def from_pairs(
     names = _chains(values_by_name["chain"], chains, faults) if "chain" in values_by_name else ()
     sort = values_by_name.get("sort", "relevance")
     _check_systems(values_by_name, systems, faults)
+    if sort.removeprefix("-") == "cost" and "calls" not in values_by_name:
+        faults.append(Fault("missing", "sort=cost needs calls, such as calls=50/day", "calls"))
     after = _page_position(values_by_name, sort, faults) if "cursor" in values_by_name else None
     price_currency = _price_currency(values_by_name, exchange, faults)
     height_chain = next(iter(names or chains), None)

@@ -10,6 +10,7 @@ from math import inf
 from typing import Any
 
 from indexer.model import LATEST_TIME
+from parsers.cards.intervals import calls_a_year
 
 LARGEST = 2**53 - 1  # what a JavaScript client can still count
 MAX_TEXT_BYTES = 4_096
@@ -110,6 +111,18 @@ def whole(value: str) -> int:
     if not _WHOLE.fullmatch(value):
         raise ValueRefusedError("not-a-whole-number", f"{shown(value)} is not a whole number from 0 to 999999999999999")
     return int(value)
+
+
+_CALLS = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?(?:/|per |a |an )? ?(day|week|month|year)", re.IGNORECASE)
+
+
+def calls(value: str) -> Decimal:
+    """A number of calls for a time, as calls a year."""
+    match = _CALLS.fullmatch(value.strip())
+    if match is None or not Decimal(match[1]):
+        detail = f"{shown(value)} is not a number of calls for a time, such as 50/day, 10/week, 1000/month or 5/year"
+        raise ValueRefusedError("not-calls", detail)
+    return calls_a_year(Decimal(match[1]), match[2].lower())
 
 
 def amount(value: str) -> Decimal:

@@ -185,16 +185,19 @@ _FILTERS = (
         False,
     ),
     ("--min-customers", "minCustomers", "NUMBER", "rated, with at least so many distinct paying customers", False),
+    ("--calls", "calls", "N/TIME", "how often it will be called, such as 50/day: for --sort cost", False),
     (
         "--sort",
         "sort",
         "ORDER",
-        "relevance, price, price_per_day, updated, created, rating or name; --sort=-name reverses",
+        "relevance, price, price_per_day, cost, updated, created, rating or name; --sort=-name reverses",
         False,
     ),
     ("--limit", "limit", "NUMBER", "listings a page, at most 100 [20]", False),
     ("--offset", "offset", "NUMBER", "listings to skip, at most 10,000", False),
 )
+
+_COMPARED = {"per-day": "per day", "cost": "by the cost of a month"}
 
 LONGEST_NAME = 100
 """Characters of a name in a list; `a2b show` prints all of it."""
@@ -297,7 +300,7 @@ def _unread(engine: SearchIndex, settings: Settings) -> int:
 
 def _needs_rates(parameters: list[tuple[str, str]]) -> bool:
     """Whether the answer may depend on exchange rates: prices are compared or sorted by."""
-    return any(name in ("maxPrice", "priceCurrency") or (name == "sort" and "price" in value)
+    return any(name in ("maxPrice", "priceCurrency") or (name == "sort" and ("price" in value or "cost" in value))
                for name, value in parameters)  # fmt: skip
 
 
@@ -365,7 +368,7 @@ def _show(page: Mapping[str, Any], *, is_one_page: bool) -> None:
     for note in page.get("notes", ()):
         say(f"note: {note['detail']}")
     if comparison := page.get("priceComparison"):
-        say(f"prices are compared {'per day' if comparison == 'per-day' else 'as amounts, whatever their interval'}")
+        say(f"prices are compared {_COMPARED.get(comparison, 'as amounts, whatever their interval')}")
     more = "more than " if page["totalRelation"] == "gte" else ""
     last = page["offset"] + len(page["items"])
     is_part = is_one_page and 0 < len(page["items"]) < page["total"]

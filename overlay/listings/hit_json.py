@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from overlay.answers.items import CheapestOffer, ConvertedPrice
+from overlay.answers.items import CheapestOffer, ConvertedPrice, MonthlyCost
 from overlay.answers.record import Amount, encode
 from overlay.search.memo import cached_if
-from overlay.search.query import Cheapest
+from overlay.search.query import Cheapest, Cost
 from parsers.cards.intervals import per_day
 from parsers.cards.rate_table import convert
 
@@ -30,6 +30,11 @@ NO_OFFER = b',"cheapest":null'
 def cheapest(offer: Cheapest, rate: Decimal | None = None) -> bytes:
     """The member `cheapest`, after a comma. Cached, as many listings have the same price."""
     return b',"cheapest":' + encode(_priced(offer, rate))
+
+
+def monthly_cost(cost: Cost) -> bytes:
+    """The member `cost`, after a comma."""
+    return b',"cost":' + encode(MonthlyCost(offer_id=cost.offer_id, amount=Amount(cost.amount), currency=cost.currency))
 
 
 def _priced(offer: Cheapest, rate: Decimal | None) -> CheapestOffer:

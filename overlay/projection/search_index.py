@@ -29,7 +29,7 @@ from overlay.search.candidates import factors_of
 from overlay.search.facts import EXACT
 from overlay.search.meaning import is_gibberish, weight
 from overlay.search.planner import ALL, QueryPlan, plan
-from overlay.search.prices import cheapest_for
+from overlay.search.prices import cheapest_for, cost_for
 from overlay.search.query import (
     Hit,
     Hits,
@@ -337,13 +337,13 @@ def _resolved(engine: Engine, query: Query) -> Query:
 
 
 def _hits(matches: Matches, query: Query, planned: QueryPlan) -> tuple[Hit, ...]:
-    cheapest = cheapest_for(query)
+    cheapest, cost = cheapest_for(query), cost_for(query)
     all_words = len(planned.content) if planned.finds_by_meaning(matches.matched) else -1
     return tuple(
         [
             Hit(
                 row.record.id, row.record.item, row.score, cheapest(row.record.offers), row.key, row.scored, lacks,
-                len(lacks) == all_words,
+                len(lacks) == all_words, cost(row.record.offers),
             )
             for row, lacks in zip(matches.rows, _lacks(matches, planned), strict=True)
         ]

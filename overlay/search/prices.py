@@ -7,8 +7,8 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from overlay.search.query import Cheapest, Query
-from overlay.search.sorting import compares_per_day
+from overlay.search.query import Cheapest, Cost, Query
+from overlay.search.sorting import compares_cost, compares_per_day
 from overlay.text.compact_json import decode, encode
 from parsers.cards import offer_filter
 from parsers.cards.money import decimal_key, plain
@@ -88,6 +88,7 @@ def offer_filter_of(query: Query) -> OfferFilter:
         query.price_currency,
         query.rates,
         per_day=compares_per_day(query),
+        calls=query.calls if compares_cost(query) else None,
         free=query.free,
         payable=query.payable,
     )
@@ -96,7 +97,7 @@ def offer_filter_of(query: Query) -> OfferFilter:
 def cheapest_for(query: Query) -> Callable[[bytes], Cheapest | None]:
     """A function that returns the cheapest offer of a packed listing that meets a query, by the price rule of
     `parsers.cards.offer_filter`."""
-    if asks_offer(query) or query.skills or query.price_currency or query.sort == "price_per_day":
+    if asks_offer(query) or query.skills or query.price_currency or query.sort in ("price_per_day", "cost"):
         return partial(_cheapest, query.price_currency, offer_filter_of(query))
     return _cheapest_of_all
 
@@ -115,6 +116,20 @@ def _cheapest(into: str | None, filters: OfferFilter, packed: bytes) -> Cheapest
     is_converted = price is not None and into not in (None, offer.currency)
     converted = (plain(price), into) if price is not None and into is not None and is_converted else None
     return Cheapest(offer.id, plain(offer.amount), offer.currency, offer.interval_key, converted)
+
+
+def cost_for(query: Query) -> Callable[[bytes], Cost | None]:
+    """A function that returns the lowest cost of a month among the offers of a packed listing that meet a query."""
+    filters = offer_filter_of(query)._replace(calls=query.calls)
+
+    def cost_of(packed: bytes) -> Cost | None:
+        offer = offer_filter.cheapest(_unpack(packed, filters), filters)
+        cost = None if offer is None else offer_filter.cost(offer, filters)
+        if offer is None or cost is None:
+            return None
+        return Cost(offer.id, plain(cost), query.price_currency or offer.currency)
+
+    return cost_of if query.calls is not None else lambda _: None
 
 
 def meets(packed: bytes, query: Query) -> bool:
@@ -140,11 +155,12 @@ def price_key(price: Cheapest | None, id_: str, query: Query) -> tuple[int | str
     if price is None:
         return (1, id_)
     amount, currency = price.converted or (price.amount, price.currency)
-    if not compares_per_day(query):
+    filters = offer_filter_of(query)
+    if not filters.per_day and filters.calls is None:
         return (*price_position(currency, decimal_key(Decimal(amount)), query), id_)
     offer = PackedOffer(price.offer_id, price.currency, Decimal(price.amount), price.interval, ())
-    daily = offer_filter.worth_per_day(offer, offer_filter_of(query))
-    return (1, id_) if daily is None else (*price_position(currency, decimal_key(daily), query), id_)
+    value = offer_filter.compared(offer, filters)
+    return (1, id_) if value is None else (*price_position(currency, decimal_key(value), query), id_)
 
 
 _FREE = decimal_key(Decimal(0))

@@ -14,7 +14,7 @@ from overlay.search.planner import ALL, RELATED, QueryPlan
 if TYPE_CHECKING:
     from overlay.search.rerank import Scored
 
-PRICE_SORTS = ("price", "price_per_day")
+PRICE_SORTS = ("price", "price_per_day", "cost")
 SORTS = ("relevance", *PRICE_SORTS, "updated", "created", "rating", "name")
 FACETS = (
     "type", "skillId", "acceptedCurrency", "interval", "tag", "chain", "status", "access", "transport", "auth",
@@ -102,7 +102,8 @@ class Query(NamedTuple):
     own filter does not narrow its counts; it has at most `facet_limit` values (None: 50), those that begin with
     `facet_prefix` (case-folded). `with_duplicates`: no listing is hidden as a duplicate.
     `access` to `has_price` are of how a listing is used (`parsers.cards.usage.Usage`), `free` and `payable` of its
-    offers. `min_customers` is at most `facts.MOST_CUSTOMERS`.
+    offers. `calls` are those of a year, for which the cost of a month
+    is compared by `sort` cost. `min_customers` is at most `facts.MOST_CUSTOMERS`.
     `more_facts` are filters of other protocols: one fact of each group is required. No result has one of `not_facts`.
     `lookups` are what the text may name: the first that finds anything counts instead of the words, or leads their
     results. Its hash leaves out the rates.
@@ -138,6 +139,7 @@ class Query(NamedTuple):
     free: bool | None = None
     payable: bool | None = None
     min_customers: int | None = None
+    calls: Decimal | None = None
     runnable: bool | None = None
     height_chain: str | None = None
     from_height: int | None = None
@@ -252,10 +254,19 @@ class Cheapest(NamedTuple):
     converted: tuple[str, str] | None = None
 
 
+class Cost(NamedTuple):
+    """The lowest cost of a month among the offers that meet all filters; `amount` is a decimal string, in the requested
+    currency or that of the offer."""
+
+    offer_id: str
+    amount: str
+    currency: str
+
+
 class Hit(NamedTuple):
     """A result: its id, its stored item (UTF-8 JSON object, perhaps a part of a mapped file), its score, its cheapest
     offer, its sort key, the re-ranker's result for it, the content words of the text that it lacks, and whether only
-    its meaning was found, because these are all words."""
+    its meaning was found, because these are all words; and its cost, where the query has calls."""
 
     id: str
     item: bytes | memoryview
@@ -265,6 +276,7 @@ class Hit(NamedTuple):
     scored: Scored | None = None
     lacks: tuple[str, ...] = ()
     by_meaning: bool = False
+    cost: Cost | None = None
 
 
 class Suggestion(NamedTuple):

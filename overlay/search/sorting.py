@@ -89,11 +89,19 @@ def compares_per_day(query: Query) -> bool:
     return query.sort == "price_per_day"
 
 
-PER_DAY, AMOUNT = "per-day", "amount"
+def compares_cost(query: Query) -> bool:
+    """Whether the cost of a month is compared; without calls, `cost` compares amounts, as `price` does."""
+    return query.sort == "cost" and query.calls is not None
+
+
+PER_DAY, AMOUNT, COST = "per-day", "amount", "cost"
 
 
 def price_comparison(query: Query) -> str | None:
-    """How a query compares prices: `PER_DAY` or `AMOUNT`; None where it does not. Bounds always apply to amounts."""
+    """How a query compares prices: `COST`, `PER_DAY` or `AMOUNT`; None where it does not. Bounds always apply to
+    amounts."""
+    if compares_cost(query):
+        return COST
     if query.sort not in PRICE_SORTS and query.min_price is None and query.max_price is None:
         return None
     return PER_DAY if compares_per_day(query) else AMOUNT

@@ -30,7 +30,7 @@ from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.projection.search_index import SearchIndex
 from overlay.search.planner import ALL, QueryPlan
 from overlay.search.query import Hit, Hits, Query
-from overlay.search.sorting import AMOUNT, PER_DAY, price_comparison
+from overlay.search.sorting import AMOUNT, COST, PER_DAY, price_comparison
 from overlay.web.amounts import About, short, worth
 from overlay.web.assets import addresses
 from overlay.web.badges import explained
@@ -72,12 +72,13 @@ _LABELS = {
     "-price": "highest price",
     "price_per_day": "lowest price per day", "-price_per_day": "highest price per day", "name": "name",
     "-name": "name, Z to A", "-updated": "oldest update", "-created": "oldest", "-relevance": "worst match",
-    "rating": "best rating", "-rating": "worst rating",
+    "cost": "lowest cost", "-cost": "highest cost", "rating": "best rating", "-rating": "worst rating",
 }  # fmt: skip
 
 
 _COMPARED = {
     AMOUNT: "Prices are compared as amounts, whatever the interval that they are for.",
+    COST: "Prices are compared as what a month costs, a twelfth of a year, with so many calls.",
     PER_DAY: "Prices are compared per day: a month has 30.436875 days, a year twelve months. A price for no length of "
     "time, such as one per call, comes last.",
 }
@@ -299,7 +300,8 @@ def _sorts(text: str, chosen: str, systems: Collection[str]) -> list[tuple[str, 
     """The orders to choose from, with labels, without the orders of systems that are not served; without words,
     relevance is the latest first."""
     labels = _LABELS if text.strip() else _LABELS | {"relevance": _LATEST}
-    offered = {word: label for word, label in labels.items() if word != "-relevance" or chosen == word}
+    needed = ("-relevance", "cost", "-cost")  # these orders are not offered
+    offered = {word: label for word, label in labels.items() if word not in needed or chosen == word}
     return [(word, offered[word]) for word in offered if SORTS.get(word.removeprefix("-")) in (None, *systems)]
 
 

@@ -18,6 +18,8 @@ _DURATION = re.compile(
     rf"(?:T(?!$)(?:{_DIGITS}H)?(?:{_DIGITS}M)?(?:{_DIGITS}S)?)?"
 )
 _UNITS = tuple(map(Decimal, (12, 1, 7, 1, 3600, 60, 1)))
+YEAR = Decimal("365.2425")
+"""Days of a mean Gregorian year."""
 MONTH = Decimal("30.436875")
 """Days of a mean month: a twelfth of the 365.2425 days of a mean Gregorian year."""
 _DAY = 86_400  # seconds
@@ -70,20 +72,40 @@ def duration(text: str) -> tuple[Decimal, Decimal, Decimal] | None:
 def per_day(amount: Decimal, key: str) -> Decimal | None:
     """The price for one day of an amount per interval (a canonical key), to 12 significant digits; a month has
     30.436875 days. None for per call, for an interval without a length, and for a result out of range."""
+    return _share(amount, Decimal(_DAY), _seconds(key))
+
+
+def per_month(amount: Decimal, key: str, calls: Decimal) -> Decimal | None:
+    """The cost of a month of an amount per interval (a canonical key), or per call of so many `calls` a year, to 12
+    significant digits: a twelfth of a year. None for an interval without a length, and for a result out of range."""
+    if key == PER_CALL:
+        return _share(amount, calls, Decimal(12))
+    return _share(amount, _EXACT.multiply(MONTH, Decimal(_DAY)), _seconds(key))
+
+
+def calls_a_year(number: Decimal, unit: str) -> Decimal:
+    """The calls of a year, exact, for a number of them each `day`, `week`, `month` or `year`."""
+    a_year = {"day": YEAR, "week": _EXACT.divide(YEAR, Decimal(7)), "month": Decimal(12), "year": Decimal(1)}
+    return _EXACT.multiply(number, a_year[unit])
+
+
+def _seconds(key: str) -> Decimal:
+    """The length of an interval in seconds of mean months, exact; 0 for one without a length."""
     measure = duration(key)
     if measure is None:
-        return None
-    months, days, seconds = measure
-    # in day-seconds: the length stays exact, and one division is rounded
-    length = _EXACT.add(
-        _EXACT.multiply(_EXACT.add(_EXACT.multiply(months, MONTH), days), Decimal(_DAY)), seconds
-    )  # fmt: skip
-    if not length:
-        return None
-    if not amount:
         return Decimal(0)
-    daily = _ROUNDED.divide(_EXACT.multiply(amount, Decimal(_DAY)), length)
-    return daily if abs(daily.adjusted()) <= MOST_EXPONENT else None
+    months, days, seconds = measure
+    return _EXACT.add(_EXACT.multiply(_EXACT.add(_EXACT.multiply(months, MONTH), days), Decimal(_DAY)), seconds)
+
+
+def _share(amount: Decimal, part: Decimal, whole: Decimal) -> Decimal | None:
+    """A part of an amount, which is for the whole, rounded once; None without a whole, and out of range."""
+    if not whole:
+        return None
+    if not amount or not part:
+        return Decimal(0)
+    share = _ROUNDED.divide(_EXACT.multiply(amount, part), whole)
+    return share if abs(share.adjusted()) <= MOST_EXPONENT else None
 
 
 def _canonical(months: Decimal, days: Decimal, seconds: Decimal) -> str:

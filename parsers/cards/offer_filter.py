@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from parsers.cards.card import Skill
-from parsers.cards.intervals import per_day
+from parsers.cards.intervals import per_day, per_month
 from parsers.cards.offers import Offer
 from parsers.cards.rate_table import convert
 
@@ -61,8 +61,8 @@ class OfferFilter(NamedTuple):
     `skills` are case-folded, `currencies` and `price_currency` upper-case, `intervals` keys (`interval_key`). Prices
     are in `price_currency`; None: in the anchor currency of each offer. `rates` holds units of `price_currency` for one
     unit of each currency that is quoted in it. With `per_day`, the cheapest offer is the one with the lowest price per
-    day; `min_price` and `max_price` always bound the amount itself. `free`: an amount of 0, or any other; `payable`:
-    whether it can be paid (`Offer.is_payable`).
+    day, and with `calls` (a year) that with the lowest cost of a month; `min_price` and `max_price` always bound the
+    amount itself. `free`: an amount of 0, or any other; `payable`: whether it can be paid (`Offer.is_payable`).
     """
 
     skills: Collection[str] = ()
@@ -73,6 +73,7 @@ class OfferFilter(NamedTuple):
     price_currency: str | None = None
     rates: Mapping[str, Decimal] = MappingProxyType({})
     per_day: bool = False
+    calls: Decimal | None = None
     free: bool | None = None
     payable: bool | None = None
 
@@ -142,6 +143,22 @@ def worth_per_day(offer: PricedOffer, offer_filter: OfferFilter) -> Decimal | No
     return None if daily is None else _converted(offer.currency, daily, offer_filter)
 
 
+def cost(offer: PricedOffer, offer_filter: OfferFilter) -> Decimal | None:
+    """The offer's cost for a month of `calls` in `price_currency`; None where it is for no length of time, or without a
+    quote."""
+    monthly = None
+    if offer_filter.calls is not None:
+        monthly = per_month(offer.amount, offer.interval_key, offer_filter.calls)
+    return None if monthly is None else _converted(offer.currency, monthly, offer_filter)
+
+
+def compared(offer: PricedOffer, offer_filter: OfferFilter) -> Decimal | None:
+    """The value by which offers are compared: the cost of a month, the price per day, or the amount."""
+    if offer_filter.calls is not None:
+        return cost(offer, offer_filter)
+    return worth_per_day(offer, offer_filter) if offer_filter.per_day else worth(offer, offer_filter)
+
+
 def _converted(currency: str, amount: Decimal, offer_filter: OfferFilter) -> Decimal | None:
     if offer_filter.price_currency in (None, currency):
         return amount
@@ -152,14 +169,15 @@ def _converted(currency: str, amount: Decimal, offer_filter: OfferFilter) -> Dec
 def cheapest(listed: Iterable[PriceEntry[OfferT]], offer_filter: OfferFilter) -> OfferT | None:
     """The offer with the lowest amount among those meeting all filters, interval disregarded, ties in card order.
 
-    With `per_day` it is the offer with the lowest price per day, if any offer has one. Prices are compared in
+    With `per_day` it is the offer with the lowest price per day, with `calls` that of the lowest cost, if any offer has
+    one. Prices are compared in
     `price_currency`, else in the anchor currency of the first of them. None when no offer that meets the filters is
     priced, or quoted, in that currency.
     """
     offers = [entry.offer for entry in listed if entry.offer is not None and matches(entry, offer_filter)]
     best = None
-    if offer_filter.per_day:
-        best = _lowest([(offer, worth_per_day(offer, offer_filter)) for offer in offers], offer_filter)
+    if offer_filter.per_day or offer_filter.calls is not None:
+        best = _lowest([(offer, compared(offer, offer_filter)) for offer in offers], offer_filter)
     return best or _lowest([(offer, worth(offer, offer_filter)) for offer in offers], offer_filter)
 
 

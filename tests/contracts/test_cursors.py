@@ -41,7 +41,11 @@ def pages(engine: SearchIndex, **requests: object) -> Iterator[Hits]:
     cursor: str | None = ""
     while cursor is not None:
         parsed = from_pairs(
-            [(name, str(value)) for name, value in {"limit": LIMIT, **requests, "cursor": cursor}.items()], {}
+            [
+                (name, str(value))
+                for name, value in {"limit": LIMIT, "calls": "9/day", **requests, "cursor": cursor}.items()
+            ],
+            {},
         )
         hits = engine.search(parsed.query)
         yield hits
@@ -82,6 +86,7 @@ def test_no_unchanged_listing_is_skipped_or_doubled(engine: SearchIndex, sort: s
     assert sorted(stayed) == sorted(unchanged)
 
 
+CALLS = Decimal(3_652)
 RATES = {"USD": Decimal(1), "EUR": Decimal("1.25"), "BSV": Decimal(40)}
 
 
@@ -101,6 +106,7 @@ def test_a_page_at_any_position_is_that_part_of_the_order(
     engine = filled(put_in_segments)
     rates = {} if currency is None else {name: rate for name, rate in RATES.items() if name != currency}
     query = Query(text="alpha beta", sort=sort, descending=descending, price_currency=currency, rates=rates, limit=300)
+    query = query._replace(calls=CALLS)
     whole = engine.search(query).hits
     assert len(whole) > 150
     for position in (0, 1, 63, 64, 65, 66, 100, 137, len(whole) - 3):
@@ -131,7 +137,8 @@ def test_paging_through_an_index_that_changes_loses_and_repeats_nothing(
     with TemporaryDirectory() as folder, closing(SearchIndex(f"native:{folder}")) as engine:
         put(engine, *(held(number, 0) for number in start))
         touched = {number for commit in commits for number, _ in commit}
-        query, read, turns = Query(text=text, sort=sort, descending=descending, limit=5), list[str](), iter(commits)
+        query = Query(text=text, sort=sort, descending=descending, calls=CALLS, limit=5)
+        read, turns = list[str](), iter(commits)
         expected = [hit.id for hit in engine.search(query._replace(limit=100)).hits if int(hit.id[:3]) not in touched]
         while page := engine.search(query).hits:
             read += [hit.id for hit in page]

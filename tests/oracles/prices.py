@@ -73,6 +73,18 @@ def per_day(amount: Fraction, interval: str | None) -> Fraction | None:
     return _rounded(amount / length) if length else None
 
 
+def per_month(amount: Fraction, interval: str | None, calls: Fraction) -> Fraction | None:
+    """The cost of a month, a twelfth of a year with so many calls, to 12 digits; None for no time and no call."""
+    meant = meaning(interval)
+    if meant is None:
+        return _rounded(amount * calls / 12)
+    if not isinstance(meant, tuple):
+        return None
+    months, days, seconds = meant
+    length = months * _MONTH + days + Fraction(seconds) / 86_400
+    return _rounded(amount * _MONTH / length) if length else None
+
+
 def _rounded(value: Fraction) -> Fraction | None:
     if not value:
         return value

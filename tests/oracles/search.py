@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from tests.oracles.prices import Row, meaning, per_day, row_meets, row_price, rows
+from tests.oracles.prices import Row, meaning, per_day, per_month, row_meets, row_price, rows
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
@@ -155,11 +155,16 @@ def _is_in_heights(document: Document, query: Query) -> bool:
 def cheapest(document: Document, query: Query) -> Offer | None:
     """The lowest of the offers that meet the query, reading the list from the top; per day, where prices are compared
     so and any can be."""
-    if is_per_day(query):
-        lowest = _lowest(document, query, lambda offer: daily_price_of(offer, query))
+    if is_for_time(query):
+        lowest = _lowest(document, query, lambda offer: compared_price_of(offer, query))
         if lowest is not None:
             return lowest
     return _lowest(document, query, lambda offer: price_of(offer, query))
+
+
+def is_for_time(query: Query) -> bool:
+    """Whether prices are compared per day, or as the cost of a month."""
+    return is_per_day(query) or query.sort == "cost"
 
 
 def is_per_day(query: Query) -> bool:
@@ -178,7 +183,7 @@ def _lowest(document: Document, query: Query, price_in: Callable[[Offer], Fracti
         table = rows(document.skills, [offer])
         if any(row.amount is not None and row_meets(row, query) for row in table):
             price = price_in(offer)
-            if is_per_day(query) and price is None:
+            if is_for_time(query) and price is None:
                 continue
             anchor = anchor or offer.currency
             comparable = query.price_currency is not None or offer.currency == anchor
@@ -192,12 +197,16 @@ def price_of(offer: Offer, query: Query) -> Fraction | None:
     return row_price(Row(None, None, None, offer.currency, offer.amount), query)
 
 
-def daily_price_of(offer: Offer, query: Query) -> Fraction | None:
-    """The price of an offer for one day in the currency of the query."""
-    daily, price = per_day(Fraction(offer.amount), offer.interval_key), price_of(offer, query)
-    if daily is None or price is None or not offer.amount:
-        return None if price is None else daily
-    return daily * (price / Fraction(offer.amount))
+def compared_price_of(offer: Offer, query: Query) -> Fraction | None:
+    """The price of an offer for one day, or its cost for a month, in the currency of the query."""
+    amount, price = Fraction(offer.amount), price_of(offer, query)
+    if query.sort == "cost":
+        share = per_month(amount, offer.interval_key, Fraction(query.calls or 0))
+    else:
+        share = per_day(amount, offer.interval_key)
+    if share is None or price is None or not offer.amount:
+        return None if price is None else share
+    return share * (price / amount)
 
 
 # -- orders
@@ -214,7 +223,7 @@ def ordered(documents: Sequence[Document], query: Query, words: Words) -> list[s
 
 def _ordered(documents: Sequence[Document], query: Query) -> list[str]:
     sort = "updated" if query.sort == "relevance" else query.sort
-    if sort in {"price", "price_per_day"}:
+    if sort in {"price", "price_per_day", "cost"}:
         return _by_price(documents, query)
     keys: dict[str, Callable[[Document], Any]] = {
         "updated": lambda document: (*_latest(document.updated_time, document.updated_height), document.id),
@@ -240,7 +249,7 @@ def _latest(time: int | None, height: int | None) -> tuple[bool, int, int]:
 def _by_price(documents: Sequence[Document], query: Query) -> list[str]:
     priced: list[tuple[str, Fraction, str]] = []
     unpriced: list[str] = []
-    price_in = daily_price_of if is_per_day(query) else price_of
+    price_in = compared_price_of if is_for_time(query) else price_of
     for document in documents:
         offer = cheapest(document, query)
         price = None if offer is None else price_in(offer, query)

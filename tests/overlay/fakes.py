@@ -112,6 +112,7 @@ _BEFORE_THE_ID = {
     "created": (0,),
     "price": (1,),
     "price_per_day": (1,),
+    "cost": (1,),
     "name": (),
 }
 

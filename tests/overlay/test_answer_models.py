@@ -10,7 +10,7 @@ from overlay.systems.mcp import listing_forms, tools
 from overlay.systems.webhooks import matcher
 from overlay.verify import item_members
 
-ON_DEMAND = {"highlights", "explain", "lacks", "byMeaning", "score"}
+ON_DEMAND = {"highlights", "explain", "lacks", "byMeaning", "score", "cost"}
 
 
 def test_foreign_protocols_name_members_of_the_item_and_of_the_page() -> None:

@@ -22,7 +22,7 @@ from overlay.engines.native.results import SegmentResults
 from overlay.engines.native.segment import Ints, NativeRecord, Segment
 from overlay.search.prices import cheapest_for, price_key
 from overlay.search.query import PRICE_SORTS, EngineHit, Query
-from overlay.search.sorting import compares_per_day, is_reversed, order_field
+from overlay.search.sorting import is_reversed, order_field
 
 Longs = npt.NDArray[np.uint64]
 Key = tuple[Any, ...]
@@ -240,7 +240,7 @@ def _lowest(results: SegmentResults, documents: Ints, query: Query) -> Ints:
     """The rank of the lowest price of each document among its offers that meet the query."""
     segment, scratch, a = results.segment, results.scratch, results.segment.arrays
     mark_offers(segment, query, scratch, documents, np.empty(segment.documents, np.uint8))
-    ranks = price_ranks(segment, query, is_per_day=compares_per_day(query))
+    ranks = price_ranks(segment, query)
     lowest = np.empty(len(documents), np.int64)
     kernels.lowest(
         documents, a["offers_offsets"], scratch.meets, a["offer_currency"], a["price"], ranks,

@@ -19,7 +19,7 @@ from overlay.search.clusters import Clusters, enough, nearest_of_clusters
 from overlay.search.facts import FACET_FIELDS
 from overlay.search.nearest import Nearest, nearest
 from overlay.search.ranker import Forwards
-from parsers.cards.intervals import per_day
+from parsers.cards.intervals import PER_CALL, per_day
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -218,6 +218,13 @@ class Segment:
         """The number of the first value of each field."""
         positions = self.positions("values", [f"{field}:" for field in FIELDS])
         return np.where(positions < 0, -1 - positions, positions)
+
+    @cached_property
+    def is_per_call(self) -> npt.NDArray[np.bool_]:
+        """Which intervals are those of a price per call."""
+        is_per_call = np.zeros(len(self.arrays["intervals_offsets"]) - 1, np.bool_)
+        is_per_call[self.numbers("intervals", [PER_CALL])] = True
+        return is_per_call
 
     @cached_property
     def interval_days(self) -> npt.NDArray[np.float64]:

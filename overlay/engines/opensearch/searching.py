@@ -18,7 +18,8 @@ from overlay.search.facts import FACET_FIELDS, MAX_COUNTED
 from overlay.search.planner import QueryPlan
 from overlay.search.prices import asks_price, cheapest_for, price_key
 from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
-from overlay.search.sorting import compares_per_day, is_reversed, order, order_field
+from overlay.search.sorting import compares_cost, compares_per_day, is_reversed, order, order_field
+from parsers.cards.intervals import PER_CALL
 from parsers.cards.money import amount_of_key, decimal_key
 from parsers.cards.rate_table import amount_bounds
 
@@ -116,13 +117,18 @@ class Searcher:
     def _compared(self, query: Query) -> list[Json]:
         """The conditions for an offer to be compared by price."""
         conditions = translation.offer(query, self._in_use(query))
-        return [*conditions, {"exists": {"field": "offers.day"}}] if compares_per_day(query) else conditions
+        if compares_cost(query):
+            return [*conditions, {"bool": {"should": [_FOR_A_TIME, _PER_CALL]}}]
+        return [*conditions, _FOR_A_TIME] if compares_per_day(query) else conditions
 
     def _priced(self, query: Query, part: Json, after: Key | None) -> Iterator[tuple[Key, IndexRecord]]:
-        """One walk per currency, merged; a listing belongs to the walk of the currency of its cheapest offer."""
+        """One walk per currency, merged; a listing belongs to the walk of the currency of its cheapest offer. Of the
+        cost of a month there is one walk for prices per call, and one for those of a time."""
+        kinds = (_PER_CALL, _FOR_A_TIME) if compares_cost(query) else (None,)
         walks = [
-            self._of_currency(query, part, currency, begin)
+            self._of_currency(query, part, currency, begin, kind)
             for currency in self._anchors(query)
+            for kind in kinds
             if (begin := _begin(query, currency, after)) is not None
         ]
         merged = merge(*walks, key=lambda pair: pair[0], reverse=is_reversed(query))
@@ -131,17 +137,19 @@ class Searcher:
         return (pair for pair in merged if (pair[0] < after if is_reversed(query) else pair[0] > after))
 
     def _of_currency(
-        self, query: Query, part: Json, currency: str, begin: Sequence[str]
+        self, query: Query, part: Json, currency: str, begin: Sequence[str], kind: Json | None
     ) -> Iterator[tuple[Key, IndexRecord]]:
         conditions, direction = [*self._compared(query), anchored(currency)], _direction(query)
-        field = "offers.day" if compares_per_day(query) else "offers.key"
+        conditions += [kind] if kind else []
+        field = "offers.day" if compares_per_day(query) or kind is _FOR_A_TIME else "offers.key"
         chosen = {"path": "offers", "filter": every(*conditions)}
         sort: list[Json] = [{field: {"order": direction, "mode": "min", "nested": chosen}}, {"id": direction}]
         cheapest = cheapest_for(query)
         for hit in self._walk(every(part, nested(conditions)), sort, begin):
             record = record_of(hit)
             offer = cheapest(record.offers)
-            if offer is not None and offer.currency == currency:
+            is_kind = kind is None or (kind is _PER_CALL) == (offer is not None and offer.interval == PER_CALL)
+            if offer is not None and offer.currency == currency and is_kind:
                 yield price_key(offer, record.id, query), record
 
     def _walk(self, part: Json, sort: Sequence[Json], after: Sequence[str] | None = None) -> Iterator[Json]:
@@ -180,16 +188,23 @@ def _begin(query: Query, currency: str, after: Key | None) -> Sequence[str] | No
         return ()
     of, price, id_ = after[1:]
     reverse = is_reversed(query)
+    if compares_cost(query) and (currency == of or (not of and query.price_currency is None)):
+        return ()
     if currency == of or (not of and query.price_currency is None):  # `of` is empty for what is free
         return price, id_
     if query.price_currency is None:  # what is free is first, in any currency; then each currency by itself
         return (decimal_key(Decimal(0)), _LAST) if currency > of else () if reverse else None
-    if compares_per_day(query):
+    if compares_per_day(query) or compares_cost(query):
         return ()
     least, most = (None, amount_of_key(price)) if reverse else (amount_of_key(price), None)
     bounds = amount_bounds(least, most, query.rates[currency])
     limit = None if bounds is None else bounds[1 if reverse else 0]
     return None if limit is None else (decimal_key(limit), _LAST if reverse else "")
+
+
+_FOR_A_TIME: Json = {"exists": {"field": "offers.day"}}
+_PER_CALL: Json = {"term": {"offers.interval": PER_CALL}}
+"""The offers whose price is for a time, and for a call."""
 
 
 def _none(part: Json) -> Json:

@@ -25,7 +25,7 @@ MAX_NAME, MAX_TEXT, MAX_LINE = 48, 100, 500
 READ, MAX_READ = 64, 500
 """Skills of a listing, and characters of each, that are compared with the question."""
 
-AS_STORED = ("pending", "deprecated", "sale", "rating", "tags", "lacks", "byMeaning", "duplicates")
+AS_STORED = ("pending", "deprecated", "sale", "rating", "cost", "tags", "lacks", "byMeaning", "duplicates")
 """Members of a result that are those of the item."""
 
 _SAME = {"same-name": "name", "same-url": "URL", "same-address": "address", "same-text": "text"}

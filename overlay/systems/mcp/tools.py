@@ -125,8 +125,9 @@ _IN_SHORT = {
     "fromBlock": "The lowest updatedHeight, on `chain`.",
     "toBlock": "The highest updatedHeight, on `chain`.",
     "asOfHeight": "The registry after this block of `chain`.",
-    "sort": "relevance, updated, created or rating (the best or newest first), price, price_per_day or name (the "
-    "lowest first); `-` before it reverses.",
+    "calls": "How often it will be called, such as 50/day: results have the `cost` of a month.",
+    "sort": "relevance, updated, created or rating (the best or newest first), price, price_per_day, "
+    "cost (with `calls`) or name (the lowest first); `-` before it reverses.",
     "limit": f"Listings a page, at most {MAX_LIMIT}.",
     "cursor": "The `nextCursor` of the page before, with the same words, filters and order.",
 }

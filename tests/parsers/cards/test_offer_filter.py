@@ -169,6 +169,7 @@ filters = st.builds(
     price_currency=st.none() | tickers,
     rates=st.dictionaries(tickers, st.sampled_from([Decimal("0.5"), Decimal(2), Decimal("1.0000000001")])),
     per_day=st.just(False),
+    calls=st.none(),
     free=st.sampled_from([None, None, True, False]),
     payable=st.sampled_from([None, None, True, False]),
 )

@@ -25,7 +25,7 @@ from overlay.search.suggesting import suggest
 from tests.contracts.listed import listing, price
 
 QUERIES = [
-    *(Query(text="alpha gatewy", sort=sort, facets=FACETS) for sort in SORTS),
+    *(Query(text="alpha gatewy", sort=sort, calls=Decimal(9), facets=FACETS) for sort in SORTS),
     *(Query(sort=sort, descending=True, price_currency="USD", rates={"EUR": Decimal(2)}) for sort in SORTS),
     Query(text="alpha beta the", operators=Operators(phrases=("alpha beta",), excluded=("gamma",), not_tags=("b",))),
     Query(text="pay", skills=("search",), currencies=("USD",), intervals=("P1M",), max_price=Decimal(50)),
