@@ -273,6 +273,10 @@ SEARCH = table(
         member="runnable", label="Runnable", type="boolean",
     ),
     parameter(
+        "forSale", "`true`: only listings whose output offers them for sale; `false`: only others.", values.truth,
+        member="for_sale", label="For sale", type="boolean",
+    ),
+    parameter(
         "minCustomers", "Rated, with at least so many distinct paying customers (`rating.customers`).", _customers,
         member="min_customers", label="Customers, at least", type="integer", minimum=1, maximum=MOST_CUSTOMERS,
     ),

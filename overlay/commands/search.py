@@ -157,6 +157,7 @@ _FILTERS = (
         False,
     ),
     ("--runnable", "runnable", "true|false", "only listings with a command or a URL that can be reached", False),
+    ("--for-sale", "forSale", "true|false", "only listings whose output offers them for sale, or only others", False),
     ("--access", "access", "HOW", "remote (by a URL) or local (by a command)", True),
     ("--transport", "transport", "NAME", "stdio, streamable-http, sse, jsonrpc, rest or grpc", True),
     ("--auth", "auth", "KIND", "what a client needs, as the card says: none, key, oauth or payment", True),

@@ -164,7 +164,7 @@ FILTERS = {
 }  # fmt: skip
 """Facts with a value, as the first part of `tag:pay`, by the member of a query with values of which one is required."""
 
-FLAGS = ("flagged", "deprecated", "runnable")
+FLAGS = ("flagged", "deprecated", "runnable", "for_sale")
 """Facts without a value: a query has a member of this name, True where it requires the fact and False where it excludes
 it, and a listing has a property `is_…`."""
 

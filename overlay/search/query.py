@@ -141,6 +141,7 @@ class Query(NamedTuple):
     min_customers: int | None = None
     calls: Decimal | None = None
     runnable: bool | None = None
+    for_sale: bool | None = None
     height_chain: str | None = None
     from_height: int | None = None
     to_height: int | None = None

@@ -131,7 +131,9 @@ def _documents(
         domain=draw(st.sampled_from(["", "a.example"])),
         verified=draw(st.booleans()),
         more_facts=draw(
-            st.sampled_from([(), ("flagged",), ("deprecated",), ("runnable", "customers:3"), ("customers:256",)])
+            st.sampled_from(
+                [(), ("flagged",), ("deprecated",), ("runnable", "for_sale", "customers:3"), ("customers:256",)]
+            )
         ),
         notice_time=draw(st.sampled_from([None, None, None, 3, 5])),
         usage=draw(usages),
@@ -191,6 +193,7 @@ filters = st.builds(
     free=st.sampled_from([None, None, None, True, False]),
     payable=st.sampled_from([None, None, None, True, False]),
     min_customers=st.sampled_from([None, None, None, 1, 3, 4, 256]),
+    for_sale=st.sampled_from([None, None, None, True, False]),
     runnable=st.sampled_from([None, None, None, True, False]),
     height_chain=st.sampled_from(["bsv", "bsv:mainnet", "ltc"]),
     from_height=sometimes_height,

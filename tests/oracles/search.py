@@ -89,6 +89,7 @@ def meets_filters(document: Document, query: Query) -> bool:
         and query.flagged in {None, "flagged" in document.more_facts}
         and query.deprecated in {None, "deprecated" in document.more_facts}
         and query.runnable in {None, "runnable" in document.more_facts}
+        and query.for_sale in {None, "for_sale" in document.more_facts}
         and _is_used_so(document, query)
         and (query.min_customers is None or _customers(document) >= query.min_customers)
         and _is_in_heights(document, query)

@@ -50,6 +50,8 @@ async def test_a_sale_is_shown_until_it_is_cancelled(
     [item] = registry.ask()
     expected = {"satoshis": 1_000, "outpoint": str(outpoint), "payTo": PAYEE_ADDRESS}
     assert (item["id"], item["sale"], item["owner"]) == (str(echo), expected, SELLER_ADDRESS)
+    assert registry.ask(for_sale=True) == [item]
+    assert registry.ask(for_sale=False) == []
     assert lookup.listing(registry.catalogue, str(echo))["sale"] == expected
     assert [single["id"] for single in registry.ask(owners=(SELLER_ADDRESS,))] == [str(echo)]
     shown = a2b_here("show", str(echo), "--data", str(tmp_path), cwd=tmp_path).stdout
