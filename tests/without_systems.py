@@ -21,7 +21,9 @@ FOLDERS = ("payments", "protocols", "rating", "relay", "webhooks")
 ASKING = frozenset(
     (
         "test_agents_see_the_mark_and_routers_get_no_offer",
+        "test_an_order_of_ratings_says_that_nothing_is_rated",
         "test_no_route_fails_while_the_search_is_compiled",
+        "test_where_nothing_is_near_the_answer_says_so_and_how_to_follow_the_search",
         "test_while_the_search_is_compiled_pages_are_served_and_searches_are_refused",
     )
 )
