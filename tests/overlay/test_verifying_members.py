@@ -32,7 +32,7 @@ from tests.pointer_facts import card, digest, serves
 HOST = "echo.example"
 POINTED = "a.example"
 POINTED_CARD = card("Alpha")
-ON_DEMAND = {"byMeaning", "explain", "highlights", "lacks", "score"}
+ON_DEMAND = {"byMeaning", "cost", "explain", "highlights", "lacks", "score"}
 """Members that only a search has, which asks for them."""
 
 PRICE = {"id": "p", "amount": "1", "currency": "USD", "skillIds": ["s"], "address": "alice", "interval": "month"}
