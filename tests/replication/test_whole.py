@@ -196,12 +196,12 @@ def test_kills_a_stopped_replica_a_copy_that_is_put_back_and_a_restored_backup_l
             put_back(machines, primary, index)
             index = machines.index()
             machines.until_listed(*servers)
-            index.until(partial(readers.has_read, primary))
-            assert readers.resets == 1
+            index.until(lambda: readers.resets == 1 and readers.has_read(primary))
             restore_backup(machines, primary, [index, *servers])
             index, servers = machines.index(), [machines.serve(0), machines.serve(1)]
             machines.until_listed(*servers)
-            index.until(partial(readers.has_read, primary))
+            # what was restored has as many changes as what was read before
+            index.until(lambda: readers.resets == 2 and readers.has_read(primary))
         assert readers.resets == 2
         assert len(readers.ids) == len(machines.names)
 

@@ -35,6 +35,8 @@ def second(folder: Path, first: AppContext) -> AppContext:
     return new_app(folder, follow=False, search=first.settings.search, database=first.settings.database)
 
 
+# Whoosh leaves the files open that it was writing when they were removed
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <_io:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("engine", "removed"), [("native", "."), ("native", "NAME*"), ("whoosh", ".")], ids=["all", "versions", "whoosh"]
 )
