@@ -29,8 +29,8 @@ def with_changes(
 ) -> list[dict[str, Any]]:
     """The revisions (newest first) with `changes` where one changed anything, as in `pending`."""
     counting = [number for number, entry in enumerate(entries) if _counts(entry) and _digest(entry) is not None]
-    digests = islice(dict.fromkeys(_digest(entries[number]) for number in counting), MAX_CARDS)
-    bodies = {digest: repository.card(digest) for digest in digests if digest is not None}
+    digests = dict.fromkeys(digest for number in counting if (digest := _digest(entries[number])) is not None)
+    bodies = repository.cards(islice(digests, MAX_CARDS))
     for later, earlier in pairwise(counting):
         changes = [
             *_owner(entries[earlier], entries[later]),
@@ -60,7 +60,7 @@ def _owner(before: HistoryEntry, after: HistoryEntry) -> Iterator[PendingChange]
 
 
 def _cards(
-    id_: str, before: HistoryEntry, after: HistoryEntry, bodies: Mapping[bytes, bytes | None]
+    id_: str, before: HistoryEntry, after: HistoryEntry, bodies: Mapping[bytes, bytes]
 ) -> Iterator[PendingChange]:
     if _digest(before) != _digest(after):
         old, new = (_shown(id_, entry, bodies.get(_digest(entry) or b"")) for entry in (before, after))

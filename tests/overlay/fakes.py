@@ -150,6 +150,9 @@ class FakeStore:
     def card(self, sha: bytes, /) -> bytes | None:
         return next((item.card_body for item in self.listings.values() if item.state.card == sha), None)
 
+    def cards(self, digests: Iterable[bytes], /) -> dict[bytes, bytes]:
+        return {digest: body for digest in digests if (body := self.card(digest)) is not None}
+
     def proof(self, registration_id: str, /) -> StoredProof:
         """A made-up transaction alone in a made-up block; burned listings have none."""
         state = self.listings[registration_id].state
