@@ -30,13 +30,11 @@ PRICES: dict[str, list[dict[str, Any]]] = {
 
 @pytest.fixture(params=["native", "whoosh"])
 async def registry(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[UnconfirmedRegistry]:
-    created = UnconfirmedRegistry(tmp_path, request.param)
-    with created.indexing:
+    with UnconfirmedRegistry(tmp_path, request.param) as created:
         for name, prices in PRICES.items():
             created.mine(created.kit.inscribe(agent(name, **{"x-payment-config": prices})))
         await created.look()
         yield created
-        created.engine.close()
 
 
 def page(registry: UnconfirmedRegistry, **parameters: str) -> list[tuple[str, str]]:

@@ -22,10 +22,8 @@ NOTICE = map_fields(Deprecation(NEW, "Use the new one."))
 
 @pytest.fixture(params=["native", "whoosh"])
 def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[UnconfirmedRegistry]:
-    created = UnconfirmedRegistry(tmp_path, request.param)
-    with created.indexing:
+    with UnconfirmedRegistry(tmp_path, request.param) as created:
         yield created
-        created.engine.close()
 
 
 async def test_an_owner_deprecates_a_listing_and_takes_it_back(registry: UnconfirmedRegistry) -> None:

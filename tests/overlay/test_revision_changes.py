@@ -15,10 +15,8 @@ from tests.overlay.test_unconfirmed import UnconfirmedRegistry
 
 @pytest.fixture
 def registry(tmp_path: Path) -> Iterator[UnconfirmedRegistry]:
-    created = UnconfirmedRegistry(tmp_path, "native")
-    with created.indexing:
+    with UnconfirmedRegistry(tmp_path, "native") as created:
         yield created
-        created.engine.close()
 
 
 def changes(registry: UnconfirmedRegistry, id_: str) -> list[Any]:

@@ -27,10 +27,8 @@ SELLER_ADDRESS, PAYEE_ADDRESS = (address.owner(p2pkh(digest), "bsv", "regtest") 
 
 @pytest.fixture
 def registry(tmp_path: Path) -> Iterator[UnconfirmedRegistry]:
-    created = UnconfirmedRegistry(tmp_path, "native")
-    with created.indexing:
+    with UnconfirmedRegistry(tmp_path, "native") as created:
         yield created
-        created.engine.close()
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -41,6 +41,13 @@ class UnconfirmedRegistry(MempoolChain):
         self.feed = IndexProjector(self.indexing.store, self.engine)
         self.catalogue = ListingRepository(self.indexing.store)
 
+    def __enter__(self) -> UnconfirmedRegistry:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.engine.close()
+        self.indexing.__exit__()
+
     async def look(self) -> None:
         await self.indexing.refresh()
         self.feed.run()
@@ -54,10 +61,8 @@ class UnconfirmedRegistry(MempoolChain):
 
 @pytest.fixture(params=ENGINES)
 def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[UnconfirmedRegistry]:
-    created = UnconfirmedRegistry(tmp_path, request.param)
-    with created.indexing:
+    with UnconfirmedRegistry(tmp_path, request.param) as created:
         yield created
-        created.engine.close()
 
 
 async def test_a_newcomer_is_found_as_pending_and_then_as_live(registry: UnconfirmedRegistry) -> None:

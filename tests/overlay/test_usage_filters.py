@@ -29,12 +29,10 @@ CARDS = {
 
 @pytest.fixture(params=["native", "whoosh"])
 async def registry(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[UnconfirmedRegistry]:
-    created = UnconfirmedRegistry(tmp_path, request.param)
-    with created.indexing:
+    with UnconfirmedRegistry(tmp_path, request.param) as created:
         created.mine(*(created.kit.inscribe(card, kind) for card, kind in CARDS.values()))
         await created.look()
         yield created
-        created.engine.close()
 
 
 def names_of(registry: UnconfirmedRegistry, **parameters: str) -> set[str]:
