@@ -55,7 +55,7 @@ class ItemRating(_Rated, total=False):
 
 
 class ItemChange(Record, kw_only=True):
-    """A value that an unconfirmed revision would change; null where there is none before or after it."""
+    """A value that a revision changes, or would once it is mined; null where there is none before or after it."""
 
     what: Annotated[str, words("address", "owner", "deprecated", "url", "command", "price", "skills")]
     before: Annotated[str | None, text()] = field(name="from")

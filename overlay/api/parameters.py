@@ -127,6 +127,10 @@ def _words(name: str, description: str, allowed: tuple[str, ...], *, many: bool 
     return parameter(name, description, read, many=many, parts=parts if many else None, enum=list(allowed), **schema)
 
 
+def _truth(name: str, description: str, **more: Any) -> Parameter:
+    return parameter(name, description, values.truth, type="boolean", **more)
+
+
 def _amount(name: str, description: str, member: str, label: str) -> Parameter:
     pattern = r"^[0-9]*\.?[0-9]*([eE][+-]?[0-9]{1,2})?$"
     return parameter(name, description, values.amount, member=member, label=label, pattern=pattern, examples=["0.05"])
@@ -218,17 +222,17 @@ SEARCH = table(
         "duplicatesOf", "The id of a listing: itself, and those that it is shown for in other searches.",
         member="group", label="Duplicates of",
     ),
-    parameter(
+    _truth(
         "verified", "`true`: only listings with a domain badge or a met hash; `false`: only those without.",
-        values.truth, aliases=("confirmed",), member="verified", label="Verified", type="boolean",
+        aliases=("confirmed",), member="verified", label="Verified",
     ),
-    parameter(
-        "flagged", "`false`: no listing with a warning of high severity; `true`: only those.", values.truth,
-        member="flagged", label="Flagged", type="boolean",
+    _truth(
+        "flagged", "`false`: no listing with a warning of high severity; `true`: only those.",
+        member="flagged", label="Flagged",
     ),
-    parameter(
-        "deprecated", "`false`: no listing that its owner calls deprecated; `true`: only those.", values.truth,
-        member="deprecated", label="Deprecated", type="boolean",
+    _truth(
+        "deprecated", "`false`: no listing that its owner calls deprecated; `true`: only those.",
+        member="deprecated", label="Deprecated",
     ),
     _words(
         "access", "How it is used: `remote` by a URL that every reader reaches, `local` by a command that runs here.",
@@ -251,30 +255,30 @@ SEARCH = table(
     _words(
         "launcher", "The program that starts a tool.", LAUNCHERS, many=True, member="launchers", label="Started by",
     ),
-    parameter(
-        "streaming", "Whether the card says that the agent streams; one that does not say is neither.", values.truth,
-        member="streaming", label="Streams", type="boolean",
+    _truth(
+        "streaming", "Whether the card says that the agent streams; one that does not say is neither.",
+        member="streaming", label="Streams",
     ),
-    parameter(
+    _truth(
         "hasPrice", "`true`: with a price; `false`: the card names none. One whose prices cannot be read is neither.",
-        values.truth, member="has_price", label="Has a price", type="boolean",
+        member="has_price", label="Has a price",
     ),
-    parameter(
+    _truth(
         "free", "`true`: with an offer of amount 0; `false`: with one that costs something. That offer must meet "
-        "the other filters of prices.", values.truth, member="free", label="Free", type="boolean",
+        "the other filters of prices.", member="free", label="Free",
     ),
-    parameter(
+    _truth(
         "payable", "`true`: with an offer for which nothing is to be paid, or whose address a payment in one of its "
         "currencies can reach; `false`: with one of which the card says no such thing. That offer must meet the other "
-        "filters of prices.", values.truth, member="payable", label="Payable", type="boolean",
+        "filters of prices.", member="payable", label="Payable",
     ),
-    parameter(
-        "runnable", "`true`: with a command, or a URL that every reader reaches; `false`: with neither.", values.truth,
-        member="runnable", label="Runnable", type="boolean",
+    _truth(
+        "runnable", "`true`: with a command, or a URL that every reader reaches; `false`: with neither.",
+        member="runnable", label="Runnable",
     ),
-    parameter(
-        "forSale", "`true`: only listings whose output offers them for sale; `false`: only others.", values.truth,
-        member="for_sale", label="For sale", type="boolean",
+    _truth(
+        "forSale", "`true`: only listings whose output offers them for sale; `false`: only others.",
+        member="for_sale", label="For sale",
     ),
     parameter(
         "minCustomers", "Rated, with at least so many distinct paying customers (`rating.customers`).", _customers,
@@ -346,15 +350,13 @@ SEARCH = table(
         "facetPrefix", "Count only values that begin so, in any case.", values.folded, may_be_empty=True,
         member="facet_prefix",
     ),
-    parameter(
+    _truth(
         "explain",
         "`true`: the answer says in `explain` how the question was understood, and each item which factors "
         "its score is made of.",
-        values.truth, type="boolean",
     ),
-    parameter(
+    _truth(
         "highlight", "`true`: each item says in `highlights` where its texts contain what was searched for.",
-        values.truth, type="boolean",
     ),
     _words(
         "fields",

@@ -22,8 +22,6 @@ from parsers.cards import AgentCard, McpServer
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
 _PLAIN_URL = re.compile(r"https?://[!-~]+")
-_REMOTE_TYPES = {"sse": "sse"}
-"""Types of remote servers by the transport that a config states; others are of Streamable HTTP."""
 _RPC_BINDINGS = ("", "JSONRPC")
 _TEXT = "What can you do for me?"
 
@@ -84,7 +82,7 @@ def _entry(server: McpServer, values: Values, *, is_typed: bool) -> dict[str, An
     if server.command:
         entry: dict[str, Any] = {"command": server.command, "args": list(server.args)}
         return entry | ({"env": {name: values(name) for name in server.env}} if server.env else {})
-    entry = {"type": _REMOTE_TYPES.get(server.transport, "http")} if is_typed else {}
+    entry = {"type": "sse" if server.transport == "sse" else "http"} if is_typed else {}
     entry["url"] = server.url
     return entry | ({"headers": {name: values(name) for name in server.headers}} if server.headers else {})
 

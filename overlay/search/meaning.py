@@ -26,10 +26,10 @@ FINDING, REORDERING = 0.4, 0.2
 _FLOOR, _FLOOR_BY_TEN = 0.25, 0.05
 """The least cosine of a result without a word of the question among up to 200 listings; by how much it is greater among
 ten times as many, of which the nearest is nearer by chance."""
-
-
 _NEAR = 0.05
 """The nearest listing is far where its cosine is less than this above the floor."""
+_MOSTLY = 0.5
+"""The share of Latin letters of a text that is mostly in these."""
 
 
 def floor(listings: int) -> float:
@@ -65,9 +65,6 @@ def _is_strange(plan: QueryPlan) -> bool:
     """Whether a short text has more unknown words than others; a sentence of many is of another language, and the parts
     of its words often have the right meaning."""
     return len(plan.content) <= SHORT and 2 * len(plan.unknown) > len(plan.content)
-
-
-_MOSTLY = 0.5
 
 
 def latin_share(text: str) -> float:

@@ -170,9 +170,8 @@ def cheapest(listed: Iterable[PriceEntry[OfferT]], offer_filter: OfferFilter) ->
     """The offer with the lowest amount among those meeting all filters, interval disregarded, ties in card order.
 
     With `per_day` it is the offer with the lowest price per day, with `calls` that of the lowest cost, if any offer has
-    one. Prices are compared in
-    `price_currency`, else in the anchor currency of the first of them. None when no offer that meets the filters is
-    priced, or quoted, in that currency.
+    one. Prices are compared in `price_currency`, else in the anchor currency of the first of them. None when no offer
+    that meets the filters is priced, or quoted, in that currency.
     """
     offers = [entry.offer for entry in listed if entry.offer is not None and matches(entry, offer_filter)]
     best = None

@@ -136,12 +136,8 @@ def _prices(offers: Sequence[Json], cheapest: Json | None) -> dict[str, Any]:
     return {
         "prices": dict(reversed(prices.items())),
         "offerCount": len(offers) if len(offers) > PRICES else None,
-        "cheapest": cheapest if cheapest and _COMPARED & cheapest.keys() else None,
+        "cheapest": cheapest if cheapest and "converted" in cheapest else None,
     }
-
-
-_COMPARED = frozenset(("converted", "others"))
-"""Members of `cheapest` that say more than the first of the prices."""
 
 
 def _price(offer: Json) -> str:
