@@ -33,7 +33,7 @@ from indexer.store.checks import GRACE, check_kind
 from indexer.store.queries import Queries, Row, batches, rows_in
 from indexer.store.schema import badges, blocks, checks, events
 
-POSITION = "fetch candidates"
+POSITION = "hosts and endpoints"
 
 BADGE_CHECK = check_kind("badge", is_rebuilt=True)
 """The check of a registration, at the host of its card's url."""

@@ -14,6 +14,7 @@ from indexer.store.badges import BADGE_CHECK
 from indexer.store.card_signatures import KEYS_CHECK
 from indexer.store.followers import followers
 from indexer.store.host_topics import topics
+from indexer.store.observed_tools import forget_tools
 from indexer.store.queries import batches, count, rows_in
 from indexer.store.schema import (
     CHAIN,
@@ -79,6 +80,7 @@ def forget_chain(writer: Writer, chain: str, more: Sequence[Forget] = ()) -> For
         connection.execute(delete(outbox_positions).where(outbox_positions.c.name == f"state:{chain}"))
         gone = ids - _on_other_chains(connection, ids)
         hosts = _forget_badges(connection, gone)
+        forget_tools(connection, gone)
         unnamed, fetched = _forget_locators(connection, seen)
         _forget_hosts(connection, hosts | {host_of(name) if "://" in name else name for name in unnamed})
         without_use = _forget_cards(connection, digests | fetched)

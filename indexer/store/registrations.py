@@ -129,14 +129,13 @@ class RegistrationQueries(EventQueries):
                 states[Outpoint(row["at_txid"], row["at_vout"])].append(state)
         return dict(states)
 
-    def live_cards(self, ids: Iterable[str], kind: Kind) -> dict[str, bytes]:
-        """The cards (SHA-256) of the live registrations of a kind, of those passed in."""
+    def live_cards(self, ids: Iterable[str]) -> dict[Kind, dict[str, bytes]]:
+        """The cards (SHA-256) of the live registrations, of those passed in, by kind."""
         matches = (row for batch in batches(ids) for row in self._rows(_newest_of(), ids=batch))
         newest = {row["registration"]: row for row in matches}
+        live = {id_: row for id_, row in newest.items() if row["at_txid"] is not None}
         return {
-            id_: row["winner_card"]
-            for id_, row in newest.items()
-            if row["type"] == kind.value and row["at_txid"] is not None
+            kind: {id_: row["winner_card"] for id_, row in live.items() if row["type"] == kind.value} for kind in Kind
         }
 
     def departed(self, chain: str, outpoints: Iterable[Outpoint]) -> set[Outpoint]:

@@ -20,6 +20,7 @@ from indexer.store.contents import ContentQueries
 from indexer.store.fetches import FetchQueries
 from indexer.store.followers import FollowerQueries
 from indexer.store.history import HistoryQueries
+from indexer.store.observed_tools import ToolQueries
 from indexer.store.outbox import Lag, OutboxQueries
 from indexer.store.pending import PendingQueries
 from indexer.store.pointer_queries import PointerQueries
@@ -53,6 +54,7 @@ class Store(Queries):
         self.proofs, self.content = ProofQueries(engine), ContentQueries(engine)
         self.fetches, self.badges = FetchQueries(engine), BadgeQueries(engine)
         self.signatures, self.checks = SignatureQueries(engine), CheckQueries(engine)
+        self.tools = ToolQueries(engine)
         self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
         self.submissions, self.topic_outputs = Submissions(self.primary), TopicOutputs(engine)
         self.detector = ChangeDetector(engine)

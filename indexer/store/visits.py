@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from indexer.store import badges, card_signatures, fetches, outbox
+from indexer.store import badges, card_signatures, fetches, observed_tools, outbox
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.card_signatures import SignatureVerdict, SignedCard
 from indexer.store.fetches import FetchOutcome
 from indexer.store.host_topics import topics
+from indexer.store.observed_tools import NamedEndpoint
 from indexer.store.writer import Writer
 from parsers.pointers.locator import host_of
 
@@ -31,14 +32,16 @@ def update_candidates(
     seq: int | None,
     now_ms: int,
     signed: Sequence[SignedCard] = (),
+    named: Sequence[NamedEndpoint] = (),
 ) -> None:
-    """Make `candidates` the badge candidates among these `registrations`, and have the signatures of `signed`
-    checked; new ones are due at `now_ms` (milliseconds since 1970). `seq` is the sequence number up to which the
-    outbox was read for that."""
+    """Make `candidates` the badge candidates among these `registrations` and `named` their endpoints, and have the
+    signatures of `signed` checked; new ones are due at `now_ms` (milliseconds since 1970). `seq` is the sequence number
+    up to which the outbox was read for that."""
     with writer.transaction() as connection:
         lost = badges.update_candidates(connection, candidates, registrations, now_ms)
         card_signatures.enlist(connection, signed, now_ms)
         outbox.announce(connection, lost, "domain-checked")
+        outbox.announce(connection, observed_tools.update_named(connection, named, registrations), observed_tools.TOOLS)
         if seq is not None:
             outbox.move_position(connection, seq, badges.POSITION)
 

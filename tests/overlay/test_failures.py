@@ -18,6 +18,7 @@ from overlay.projection.documents import DocumentReader
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import Query
+from parsers.cards import Kind
 from tests.chainkit import ChainKit, agent
 from tests.clocks import Clock
 from tests.fakes import MemoryChain
@@ -162,12 +163,12 @@ async def test_a_card_with_a_host_that_cannot_be_read_keeps_no_other_waiting(
     kit, clock, now = ChainKit(), Clock(0.0), 1_800_000_000_000
     good, bad = (kit.inscribe(agent(name, url=f"https://{name.lower()}.example")) for name in ("Good", "Bad"))
     kit.mine(good, bad)
-    read = domain_badges.host_of_card
+    read = domain_badges.urls_of_card
 
-    def reading(body: bytes) -> str:
+    def reading(body: bytes, kind: Kind | None, entry: str = "") -> Iterator[str]:
         if b"bad.example" in body:
             raise RecursionError("a mistake")
-        return read(body)
+        return read(body, kind, entry)
 
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
@@ -179,7 +180,7 @@ async def test_a_card_with_a_host_that_cannot_be_read_keeps_no_other_waiting(
             return sorted(badge.host for badge in indexing.store.badges.get([str(good), str(bad)]).values())
 
         with monkeypatch.context() as patched:
-            patched.setattr(domain_badges, "host_of_card", reading)
+            patched.setattr(domain_badges, "urls_of_card", reading)
             assert hosts() == ["good.example"]
         assert hosts() == ["good.example"]
         clock.now += RETRY_SECONDS

@@ -5,6 +5,7 @@ reached there."""
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
@@ -55,16 +56,18 @@ def _has_other_port(endpoint: str) -> bool:
 
 async def handshake(fetcher: HttpFetcher, key: EndpointKey, admit: Admit = open_admit) -> HandshakeOutcome:
     """The manifest of an endpoint where it names the key, else the reason. Raises FetchError."""
+    tools: list[Any] | None = None
     try:
         async with mcp_session(fetcher, key.endpoint, "handshake", admit) as session:
-            manifest = await asyncio.to_thread(tool_manifest, await session.tools())
+            tools = await session.tools()
+            manifest = await asyncio.to_thread(tool_manifest, tools)
             if IDENTITY_TOOL not in manifest.tools:
-                return HandshakeOutcome(None, "no-identity-tool")
+                return HandshakeOutcome(None, "no-identity-tool", tools=tools)
             result = await session.call(IDENTITY_TOOL)
         if await asyncio.to_thread(named_key, result) != key.public_key:
-            return HandshakeOutcome(None, "key-mismatch")
+            return HandshakeOutcome(None, "key-mismatch", tools=tools)
     except DocumentError as error:
-        return HandshakeOutcome(None, error.code)
+        return HandshakeOutcome(None, error.code, tools=tools)
     except TimeoutError:
-        return HandshakeOutcome(None, "fetch-slow")
-    return HandshakeOutcome(manifest)
+        return HandshakeOutcome(None, "fetch-slow", tools=tools)
+    return HandshakeOutcome(manifest, tools=tools)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete
 
-from indexer.store import checks, outbox
+from indexer.store import checks, observed_tools, outbox
 from indexer.store.host_topics import HostTopic, Recheck, hastened, topics
 from indexer.store.writer import Writer
 from overlay.systems.motebit import store_endpoints, store_hosts
@@ -22,8 +22,11 @@ def record_identity(writer: Writer, host: str, outcome: IdentityOutcome, now_ms:
 
 
 def record_handshake(writer: Writer, key: EndpointKey, outcome: HandshakeOutcome, now_ms: int) -> int:
-    """Store the outcome of a handshake with an MCP endpoint; return how many listings may have changed."""
+    """Store the outcome of a handshake with an MCP endpoint, and its tools; return how many listings may have changed
+    for the outcome."""
     with writer.transaction() as connection:
+        if outcome.tools is not None:
+            observed_tools.record_tools(connection, key.endpoint, outcome.tools, now_ms)
         changed = store_endpoints.record(connection, key, outcome, now_ms)
         return outbox.announce(connection, changed, "motebit-checked")
 

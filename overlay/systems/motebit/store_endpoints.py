@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, Connection, String, Text, select, update
 
 from indexer.check_verdict import CheckedState, CheckVerdict
-from indexer.fetcher.pinned_manifest import PinnedManifest
 from indexer.store import checks
 from indexer.store.checks import check_kind
+from indexer.store.pinned_manifest import PinnedManifest
 from indexer.store.queries import Queries, count, insert_new
 from indexer.store.schema import BYTEWISE, cards, keys, original_table, required
 from overlay.systems.motebit.store_hosts import ids_of, motebit_hosts
@@ -63,12 +63,14 @@ class EndpointKey(NamedTuple):
 
 class HandshakeOutcome(NamedTuple):
     """The manifest of an endpoint that named its key, or the code of why there is none. `is_unreached`: it is on
-    another port than 443, on which no server was reached; `is_postponed`: it was not even tried."""
+    another port than 443, on which no server was reached; `is_postponed`: it was not even tried. `tools` are those that
+    it lists, None where it did not answer."""
 
     manifest: ToolManifest | None
     reason: str = ""
     is_unreached: bool = False
     is_postponed: bool = False
+    tools: Sequence[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from hashlib import sha256
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import delete
 
 from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.domain_badges import BadgeQueue, DomainVerifier, HostNames, named_in
@@ -15,6 +17,8 @@ from indexer.fetcher.reasons import FetchError, Refusal
 from indexer.store import visits
 from indexer.store.badges import BADGE_CHECK, MAX_ANNOUNCED, DomainBadge
 from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR, CheckState
+from indexer.store.observed_tools import named_endpoints, record_tools
+from indexer.store.schema import outbox_positions
 from tests.chainkit import ChainKit, agent
 from tests.due_checks import due
 from tests.fakes import MemoryChain
@@ -22,6 +26,7 @@ from tests.hostile import Hostile, Net, authority, net, ok, redirect, server, si
 from tests.indexing import Indexing
 from tests.names import NameServer, names
 from tests.pointer_facts import NOW, digest
+from tests.pointer_facts import serves as outcome
 
 FIRST, SECOND = "/.well-known/agent.json", "/.well-known/agent-card.json"
 HOST = "agent.example"
@@ -209,6 +214,34 @@ async def test_hosts_of_live_agents_are_due_at_once(registry: BadgeRegistry) -> 
         0,
         NOW,
     )
+
+
+async def test_endpoints_are_those_of_live_agents_of_servers_and_of_pointers(registry: BadgeRegistry) -> None:
+    server, other, url = {"url": "https://tool.example/a"}, {"url": "https://tool.example/b"}, f"https://{HOST}/a2a"
+    kit, indexing = registry.kit, registry.indexing
+    echo = kit.inscribe(card())
+    config = kit.inscribe({"mcpServers": {"a": server, "b": other, "c": {"command": "c"}}}, type="a2b-mcp")
+    await registry.mine(echo, config, kit.point("pointed.example", sha256(card("Pointed")).hexdigest()))
+    visits.record_fetch(indexing.writer, "pointed.example", outcome(NOW + 10**12, card("Pointed")))
+    registry.enlist()
+
+    def observed() -> dict[str, list[str]]:
+        tools = indexing.store.tools.of_registrations([str(echo), str(config), "pointed.example"])
+        return {id_: sorted(by_endpoint) for id_, by_endpoint in tools.items()}
+
+    with indexing.writer.transaction() as connection:
+        for endpoint in (url, server["url"], other["url"]):
+            record_tools(connection, endpoint, [{"name": "sum"}], NOW)
+    assert observed() == {
+        str(echo): [url], str(config): [server["url"], other["url"]], "pointed.example": [url],
+    }  # fmt: skip
+    await registry.mine(kit.burn(echo), kit.update(config, {"mcpServers": {"b": other}}))
+    assert observed() == {str(config): [other["url"]], "pointed.example": [url]}
+    with indexing.writer.transaction() as connection:
+        connection.execute(delete(named_endpoints))
+        connection.execute(delete(outbox_positions))
+    registry.enlist()
+    assert observed() == {str(config): [other["url"]], "pointed.example": [url]}
 
 
 async def test_the_host_names_whom_it_means(registry: BadgeRegistry) -> None:
