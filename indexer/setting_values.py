@@ -186,6 +186,11 @@ def switch(name: str, text: str) -> bool:
     return text == "on"
 
 
+def probe(name: str, text: str) -> bool | None:
+    """Whether visits are `on`; None where that is not set."""
+    return switch(name, text) if text else None
+
+
 def ticker(name: str, text: str) -> str:
     """A currency code, in upper case. Raises SettingsError."""
     code = text.strip().upper()

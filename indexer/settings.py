@@ -111,6 +111,8 @@ class Settings:
     """Where deposits to that ledger are paid: TICKER:ADDRESS; by default, none are taken."""
     systems: str = _setting(_words, "all")
     """The systems to serve, separated by spaces, or off; by default, all."""
+    probe: bool | None = _setting(read.probe)
+    """On: endpoints of listings are visited once a day; by default, where `public_url` is set. Never in the demo."""
     delegation_roots: tuple[str, ...] = _setting(read.principals)
     """Principals (base64url) that may issue capability tokens, separated by spaces."""
     gasp_peers: tuple[str, ...] = _setting(read.base_urls)
@@ -143,6 +145,11 @@ class Settings:
             blocks = f"demo=files:{quote(str(sample_blocks()))}?chain=bsv&network=regtest"
             values = {"data": DEMO_DATA, **values, "chains": blocks}
         return _build({"data": data, **values}, is_sample=is_sample)
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether endpoints of listings are visited."""
+        return not self.sample and bool(self.public_url if self.probe is None else self.probe)
 
     def sources(self) -> dict[str, tuple[str, ...]]:
         """The URLs of each chain's sources by its name, both in configured order."""
@@ -221,4 +228,6 @@ def _build(values: Mapping[str, Any], *, is_sample: bool) -> Settings:
     }
     heights, token = read.starts(parsed["from_height"], parsed["chains"]), parsed["junglebus_token"]
     parsed["chains"] = tuple(chain.with_token(token).starting(heights.get(chain.name)) for chain in parsed["chains"])
+    if parsed["probe"] and not parsed["public_url"]:
+        raise SettingsError("probe is on, and public_url is not set: hosts are told where they can opt out")
     return Settings(**parsed, sample=is_sample)

@@ -11,14 +11,14 @@ from typing import Any
 from indexer.declarations import declarations
 
 NAMES = (
-    "payments", "rating", "delegateos", "a2a", "ard", "bsv_overlay", "feeds", "mcp", "mcp_registry", "motebit", "mrp",
-    "relay", "webhooks", "x402",
+    "payments", "rating", "delegateos", "a2a", "ard", "bsv_overlay", "feeds", "liveness", "mcp", "mcp_registry",
+    "motebit", "mrp", "relay", "webhooks", "x402",
 )  # fmt: skip
 """Every system, in the order in which they are opened."""
 
 SETTINGS = {
     "prices": "payments", "delegation_roots": "delegateos", "gasp_peers": "bsv_overlay",
-    "arc_callback_token": "bsv_overlay", "relay": "relay", "relay_address": "relay",
+    "arc_callback_token": "bsv_overlay", "probe": "liveness", "relay": "relay", "relay_address": "relay",
 }  # fmt: skip
 """The settings that only one system reads."""
 

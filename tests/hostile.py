@@ -95,11 +95,11 @@ async def reset(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
 
 
 class Request:
-    """A request as it came: path, and headers by lower-case name."""
+    """A request as it came: method, path, and headers by lower-case name."""
 
     def __init__(self, head: bytes) -> None:
         first, *lines = head.decode("latin-1").split("\r\n")
-        self.path = first.split(" ")[1]
+        self.method, self.path = first.split(" ")[:2]
         self.headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines if line)}
 
 

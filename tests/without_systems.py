@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SYSTEMS = "overlay.systems."
-FOLDERS = ("payments", "protocols", "rating", "relay", "webhooks")
+FOLDERS = ("liveness", "payments", "protocols", "rating", "relay", "webhooks")
 """Folders of `tests/overlay/` that test systems."""
 
 ASKING = frozenset(

@@ -69,7 +69,8 @@ class HttpAnswer:
 
 
 class PostAnswer(NamedTuple):
-    """The answer of a URL to a POST; `retry_after` in seconds, None without one; headers by lower-case name."""
+    """The answer of a URL to one request, whatever its status; `retry_after` in seconds, None without one; headers by
+    lower-case name."""
 
     status: int
     body: bytes
@@ -177,6 +178,14 @@ class Visit:
                 raise FetchError("fetch-redirect-host", destination.host)
         raise FetchError("fetch-redirects", str(self._limits.redirects))
 
+    def redirected(self, url: str, location: str) -> str:
+        """The URL on the same host to which a redirect leads. Raises FetchError."""
+        visited = self._target(url)
+        destination = follow(visited, location, self._fetcher.table)
+        if destination.host != visited.host:
+            raise FetchError("fetch-redirect-host", destination.host)
+        return destination.url
+
     async def check_opt_out(self, url: str) -> None:
         """Raise FetchError when the host's robots.txt disallows a URL that is posted to. The caller limits the time."""
         await self._check_robots(self._target(url))
@@ -228,6 +237,22 @@ class Visit:
             return PostAnswer(response.status, b"", wait, headers)
 
         request = _build_request(self._target(url), None, self._limits, content, headers)
+        try:
+            async with asyncio.timeout(self._limits.total):
+                return await self._exchange(request, judge)
+        except TimeoutError:
+            raise FetchError("fetch-slow", f"{self._limits.total:g} s") from None
+
+    async def look(self, url: str, headers: Mapping[str, str], method: str = "HEAD", most: int = 0) -> PostAnswer:
+        """Send a request without a body to a URL, without reading robots.txt; redirects are not followed. At most
+        `most` bytes of the answer are read, in a second: of a longer or slower one its beginning. Raises FetchError,
+        but not for a status."""
+
+        async def judge(response: httpcore.Response, headers: dict[str, str]) -> PostAnswer:
+            body = await _beginning(response, most)
+            return PostAnswer(response.status, body, _wait(headers, self._fetcher.clock()), headers)
+
+        request = _build_request(self._target(url), None, self._limits, more=headers, method=method)
         try:
             async with asyncio.timeout(self._limits.total):
                 return await self._exchange(request, judge)
@@ -325,8 +350,9 @@ def _build_request(
     limits: Limits,
     content: bytes | None = None,
     more: Mapping[str, str] = MappingProxyType({}),
+    method: str = "GET",
 ) -> httpcore.Request:
-    """A GET, or a POST of JSON where there is `content`."""
+    """A request without a body, or a POST of JSON where there is `content`."""
     standard = destination.port == (443 if destination.scheme == "https" else 80)
     headers = {
         "Host": destination.host if standard else f"{destination.host}:{destination.port}",
@@ -339,9 +365,10 @@ def _build_request(
     if validators and validators.last_modified:
         headers["If-Modified-Since"] = validators.last_modified
     if content is not None:
-        headers |= {"Content-Type": "application/json", "Content-Length": str(len(content)), **more}
+        headers |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
+    headers |= more
     return httpcore.Request(
-        "GET" if content is None else "POST",
+        method if content is None else "POST",
         httpcore.URL(scheme=destination.scheme, host=destination.host, port=destination.port, target=destination.path),
         headers=[(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
         content=content,
@@ -358,6 +385,18 @@ async def _drain(response: httpcore.Response) -> None:
                 left -= len(chunk)
                 if left < 0:
                     return
+
+
+async def _beginning(response: httpcore.Response, most: int) -> bytes:
+    """The first bytes of an answer."""
+    body = bytearray()
+    with suppress(TimeoutError, httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            async for chunk in response.aiter_stream():
+                body += chunk
+                if len(body) >= most:
+                    break
+    return bytes(body[:most])
 
 
 def _headers(raw: Sequence[tuple[bytes, bytes]], limits: Limits) -> dict[str, str]:

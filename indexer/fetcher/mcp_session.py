@@ -11,7 +11,7 @@ from typing import Any
 
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.event_data import event_data
-from indexer.fetcher.http_fetcher import HttpFetcher, Visit, open_admit
+from indexer.fetcher.http_fetcher import HttpFetcher, PostAnswer, Visit, open_admit
 from indexer.fetcher.limits import PRODUCT
 from parsers.claims.canonical_json import MAX_BYTES, DocumentError, read
 from parsers.claims.tool_manifest import MAX_TOOLS
@@ -24,6 +24,14 @@ MAX_EVENTS = 256
 
 SECONDS = 60.0
 """Seconds of a whole visit."""
+
+
+class McpStatusError(DocumentError):
+    """A request was answered with another status than 2xx."""
+
+    def __init__(self, answer: PostAnswer) -> None:
+        super().__init__("mcp-error", f"status {answer.status}")
+        self.answer = answer
 
 
 @asynccontextmanager
@@ -75,6 +83,11 @@ class McpSession:
         """The result of a tool without arguments, unchecked."""
         return await self._request("tools/call", {"name": tool, "arguments": {}})
 
+    async def end(self) -> None:
+        """End the session, where the server named one. Raises FetchError."""
+        if "Mcp-Session-Id" in self._headers:
+            await self._visit.look(self._endpoint, self._headers, "DELETE")
+
     async def _request(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """The result of a request."""
         self._number += 1
@@ -90,7 +103,7 @@ class McpSession:
         content = json.dumps({"jsonrpc": "2.0", **message}).encode()
         answer = await self._visit.post(self._endpoint, content, self._headers, MAX_BYTES)
         if not 200 <= answer.status < 300:
-            raise DocumentError("mcp-error", f"status {answer.status}")
+            raise McpStatusError(answer)
         session = answer.headers.get("mcp-session-id", "")
         if session and _is_header(session):
             self._headers["Mcp-Session-Id"] = session

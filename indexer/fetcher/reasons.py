@@ -50,6 +50,14 @@ SENTENCES: dict[str, str] = {
     "fetch-picture": "what is served is not a PNG, JPEG, GIF or WebP picture",
     "fetch-picture-broken": "the picture cannot be decoded: {}",
     "fetch-cid": "what the gateway serves is not what the CID names: {}",
+    # why it is not known whether an endpoint answers, or what it answered instead
+    "url-parts": "a URL with a user name, a query or a fragment is not visited, as they may be secrets",
+    "opt-out": "the card asks not to be visited (x-a2b-probe: off)",
+    "no-get": "it answers GET with 404, as what only takes POST may; nothing is posted, as the host does not name the "
+    "listing",
+    "stale": "it was not visited for a week",
+    "mcp-error": "it does not answer as an MCP server does",
+    "a2a-error": "it does not answer as an A2A agent does",
 }
 """Sentences are lower-case, without a full stop; `{}` is filled with the detail."""
 

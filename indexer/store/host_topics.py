@@ -17,7 +17,7 @@ WORDS = {CheckedState.UNCHECKED: "new", CheckedState.REFUSED: "not verified", Ch
 
 
 class Recheck(NamedTuple):
-    """A fetch that a recheck repeats: `what` is pointer, domain, keys or a word of a host topic, `name` its locator,
+    """A fetch that a recheck repeats: `what` is pointer, domain, keys or a word of a topic, `name` its locator,
     host or URL, `state` and `reason` its last outcome, `next_at` when it is due now."""
 
     what: str
@@ -41,6 +41,18 @@ class HostTopic:
 
 
 topics: list[HostTopic] = []
+"""Every declared one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListingTopic:
+    """`recheck` works inside a transaction: it has all that belongs to a registration checked from a time (milliseconds
+    since 1970) on, each a pause after its last check, and returns what that is."""
+
+    recheck: Callable[[Connection, str, int, int], Iterable[Recheck]]
+
+
+listing_topics: list[ListingTopic] = []
 """Every declared one."""
 
 

@@ -13,7 +13,7 @@ from indexer.store import checks
 from indexer.store.badges import BADGE_CHECK
 from indexer.store.card_signatures import KEYS_CHECK
 from indexer.store.database import writing
-from indexer.store.host_topics import WORDS, Recheck, hastened, topics
+from indexer.store.host_topics import WORDS, Recheck, hastened, listing_topics, topics
 from indexer.store.locks import advisory_lock
 from indexer.store.pointer_queries import SAME_POINTER
 from indexer.store.queries import Queries, Row, count, full_network, row_of
@@ -163,7 +163,10 @@ class Rechecks(Queries):
         with writing(self._engine) as connection:
             rechecks = [_recheck_locator(connection, name, now_ms) for name in _locators_of(connection, id_)]
             badge = connection.execute(select(badges).where(badges.c.registration == id_)).mappings().first()
-            return [*rechecks, *(_recheck_domain(connection, badge, now_ms) if badge is not None else [])]
+            rechecks += _recheck_domain(connection, badge, now_ms) if badge is not None else []
+            for topic in listing_topics:
+                rechecks += topic.recheck(connection, id_, now_ms, RECHECK_PAUSE)
+            return rechecks
 
 
 def _locators_of(connection: Connection, id_: str) -> list[str]:

@@ -77,6 +77,36 @@ class PendingUpdate(Record, kw_only=True):
     summary: Annotated[str, Meta(description="The changes in a sentence.")]
 
 
+HEALTH = ("answers", "needs-auth", "needs-payment", "fails", "not-checked")
+"""The states of `ItemHealth`."""
+
+
+class AnsweredDays(Record, kw_only=True):
+    """Of the last 30 days those on which a visit was made, and those on which one was answered."""
+
+    checks: Count
+    answered: Count
+
+
+class ItemHealth(Record, kw_only=True, omit_defaults=True):
+    """Whether the URL of a listing answers, as of the last visit. Results of a search have what a change of state
+    changes, and the listing itself the times of the last visit, too."""
+
+    state: Annotated[
+        str,
+        words(
+            *HEALTH,
+            description="`needs-auth` (401, 403) and `needs-payment` (402) answer, too; `not-checked`: no visit was "
+            "possible, or none is recent.",
+        ),
+    ]
+    reason: Annotated[str | None, Meta(description="A code of why it fails, or was not checked.")] = None
+    since: Annotated[Time | None, Meta(description="Since when the state is this.")] = None
+    checked_at: Annotated[Time | None, Meta(description="The last visit.")] = None
+    latency_ms: Annotated[Count | None, Meta(description="Milliseconds until it answered, connecting included.")] = None
+    answered30d: AnsweredDays | None = None
+
+
 class CardDrift(TypedDict):
     """Another card that is served instead of the one listed."""
 
@@ -352,6 +382,9 @@ class ListingHead(Record, kw_only=True, omit_defaults=True):
     sale: Annotated[
         ItemSale | None, Meta(description="The offer to sell the listing itself; absent where it is not for sale.")
     ] = None
+    health: Annotated[ItemHealth | None, Meta(description="Whether its URL answers; absent where nobody looked.")] = (
+        None
+    )
     anchor_count: Annotated[
         Count, Meta(description="How many pointers there are to it; `anchors` has the most important ones.")
     ] = 0

@@ -86,10 +86,12 @@ def periodic_jobs(system: System, parts: Parts) -> list[PeriodicJob]:
     return [job for name in names if name for job in system.module(name).jobs(parts)]
 
 
-def host_checks(system: System, fetcher: HttpFetcher, txt: TxtRecords, store: Store, writer: Writer) -> list[DueChecks]:
+def host_checks(
+    system: System, fetcher: HttpFetcher, txt: TxtRecords, store: Store, writer: Writer, settings: Settings
+) -> list[DueChecks]:
     """The checks of hosts that the fetch loop runs for a system."""
     checks: list[DueChecks] = (
-        system.module(system.visits).host_checks(fetcher, txt, store, writer) if system.visits else []
+        system.module(system.visits).host_checks(fetcher, txt, store, writer, settings) if system.visits else []
     )
     return checks
 

@@ -45,7 +45,7 @@ def build_fetch_loop(
     checks: tuple[DueChecks, ...] = (
         LogoFetcher(fetcher, Logos(store.engine)),
         KeySetVerifier(fetcher, store, writer),
-        *(check for member in chosen(settings) for check in host_checks(member, fetcher, txt, store, writer)),
+        *(check for member in chosen(settings) for check in host_checks(member, fetcher, txt, store, writer, settings)),
     )
     return FetchLoop(
         store, writer, cards, DomainVerifier(fetcher, txt), checks=checks, changed=changed, ended=ended,

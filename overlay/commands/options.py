@@ -45,6 +45,7 @@ _FLAGS = {
     "relay": ("on|off", "A2B_RELAY: be a relay of Motebit agents, with a ledger [off]"),
     "relay_address": ("TICKER:ADDRESS", "A2B_RELAY_ADDRESS: where deposits to that ledger are paid [none]"),
     "systems": ("NAMES", "A2B_SYSTEMS: systems to serve, or off [all]"),
+    "probe": ("on|off", "A2B_PROBE: whether endpoints of listings are visited [on with A2B_PUBLIC_URL]"),
     "delegation_roots": ("PRINCIPAL...", "A2B_DELEGATION_ROOTS: issuers of accepted capability tokens [none]"),
     "gasp_peers": ("URL...", "A2B_GASP_PEERS: BSV overlays to pull outputs from [none]"),
     "submit_broadcast": ("on|off", "A2B_SUBMIT_BROADCAST: send submitted transactions to the node [off]"),

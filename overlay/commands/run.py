@@ -51,7 +51,7 @@ def add(commands: Commands) -> None:
         "fetch_resolve", "fetch_ports", "fetch_ca_file", "ipfs_gateway", "change_blocks", "rates", "rates_every",
         "rates_max_age",
         "public_url", "identity_key", "prices", "relay", "relay_address", "systems", "delegation_roots",
-        "gasp_peers",
+        "gasp_peers", "probe",
         "submit_broadcast", "price_currency", "meaning",
         more="With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-demo, on "
         f"127.0.0.1:8080. To follow a node: {NODE}",
@@ -62,7 +62,8 @@ def add(commands: Commands) -> None:
     indexing = command(
         commands, "index", index, "Follow the configured chains; serve nothing.",
         "data", "database", "chains", "from_height", "metrics", "log", "fetch_resolve", "fetch_ports", "fetch_ca_file",
-        "ipfs_gateway", "rates", "rates_every", "rates_max_age", "systems", "gasp_peers", "submit_broadcast",
+        "ipfs_gateway", "rates", "rates_every", "rates_max_age", "public_url", "systems", "gasp_peers", "probe",
+        "submit_broadcast",
     )  # fmt: skip
     indexing.add_argument(
         "--again", metavar="NAME", action="append", default=[],

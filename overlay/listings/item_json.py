@@ -49,8 +49,9 @@ def stored_item(listing: Listing) -> bytes:
 
 
 def listing_json(listing: Listing) -> dict[str, Any]:
-    """The item as the index stores it, as a JSON value."""
+    """The item as the index stores it, as a JSON value, with members that are read from the store alone."""
     item: dict[str, Any] = decode(stored_item(listing))
+    item |= as_json(listing.fresh_members)
     return item
 
 

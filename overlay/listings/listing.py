@@ -13,6 +13,7 @@ from indexer.resolution.pointer_resolution import Integrity
 from overlay.listings import from_pointer
 from overlay.listings.card_texts import card_offers, more
 from overlay.listings.records import Registration
+from overlay.listings.system_facts import ListingHealth
 from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
 from parsers.cards import AgentCard, Card, McpServer, ToolConfig, server_id
 from parsers.cards.deprecation import Deprecation, from_map, states_status
@@ -181,6 +182,20 @@ class Listing(Registration):
     def is_runnable(self) -> bool:
         """Whether it can be used as it is: by a command, or at a URL that leads others there, too."""
         return is_runnable(self.card.command if isinstance(self.card, McpServer) else "", self.card.url)
+
+    @cached_property
+    def health(self) -> ListingHealth | None:
+        """Whether it answers; None where nobody looked."""
+        stated = (source.health(self, value) for source, value in self.facts.values())
+        return next((health for health in stated if health is not None), None)
+
+    @property
+    def fresh_members(self) -> dict[str, Any]:
+        """The members of its item that systems bring and no change announces."""
+        members: dict[str, Any] = {}
+        for source, value in self.facts.values():
+            members |= source.fresh(self, value)
+        return members
 
     @property
     def members_of_systems(self) -> dict[str, Any]:

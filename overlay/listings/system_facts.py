@@ -22,17 +22,28 @@ def _nothing(_listing: Subject, _value: Any) -> tuple[()]:
     return ()
 
 
+class ListingHealth(NamedTuple):
+    """Whether a listing answers: `state` is one of `overlay.answers.items.HEALTH`; `is_lost`: it did not for long."""
+
+    state: str
+    is_reachable: bool
+    is_lost: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactSource:
     """`read` maps ids of registrations to their stored facts, in a few statements, from a mapping of these ids to their
     hosts. The others take a listing and its stored facts (None without any), and return the members of its item, filter
     terms, warnings, the number to sort by, the larger the better, and the public key (hex) that its host signs for the
-    agent, "" for none."""
+    agent, "" for none. `fresh` are members with times that no change announces, which only answers from the store have
+    in place of those of `members`; `health` is whether it answers, None where nobody looked."""
 
     read: Callable[[Store, Mapping[str, str]], Mapping[str, Any]] = lambda _store, _hosts: {}
     members: Callable[[Subject, Any], Mapping[str, Any]] = lambda _listing, _value: {}
     terms: Callable[[Subject, Any], Iterable[str]] = _nothing
     warnings: Callable[[Subject, Any], Iterable[Reason]] = _nothing
+    fresh: Callable[[Subject, Any], Mapping[str, Any]] = lambda _listing, _value: {}
+    health: Callable[[Subject, Any], ListingHealth | None] = lambda _listing, _value: None
     number: Callable[[Any], int | None] = lambda _value: None
     host_key: Callable[[Subject, Any], str] = lambda _listing, _value: ""
 

@@ -24,6 +24,7 @@ PAGES = {
     "search": "words, phrases and operators of a query, filters, facets and duplicates",
     "ranking": "how results are ordered, and why",
     "rating": "how receipts become a rating, and how to submit them",
+    "probes": "visits to the endpoints of listings: what is sent, and how to opt out",
     "publishing": "how an agent or an MCP tool is registered, checked and tracked",
     "pointers-and-domains": "cards that are served from a domain, and how a domain is verified",
     "proofs": "how a listing is checked without trusting this server",

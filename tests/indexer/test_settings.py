@@ -154,7 +154,7 @@ def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, 
     answers |= {"rates": "bsv=https://a.example/spot", "rates_every": "7", "rates_max_age": "7", "log": "json requests"}
     answers |= {"metrics": "[::1]:7", "public_url": "https://a.example"}
     answers |= {"gasp_peers": "https://a.example", "submit_broadcast": "on", "arc_callback_token": "x" * 16}
-    answers |= {"delegation_roots": "A" * 43, "relay": "on", "meaning": "off", "fetch_ports": "443"}
+    answers |= {"delegation_roots": "A" * 43, "relay": "on", "meaning": "off", "fetch_ports": "443", "probe": "off"}
     value = answers.get(key, "a:b")
     from_file = Settings.load(file=toml(tmp_path, f'{key} = "{value}"'))
     assert Settings.load(environ={f"A2B_{key.upper()}": value}) == from_file != Settings.load()

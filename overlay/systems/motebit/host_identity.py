@@ -17,6 +17,7 @@ from indexer.fetcher.fetch_loop import DueChecks
 from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.reasons import TROUBLE, FetchError
 from indexer.fetcher.schedule import Priority
+from indexer.settings import Settings
 from indexer.store import Store, Writer
 from overlay.systems.motebit import store
 from overlay.systems.motebit.mcp_handshake import McpHandshakes
@@ -174,6 +175,8 @@ def _url(text: Any) -> str:
     return text if isinstance(text, str) and len(text) <= MAX_URL and is_web_url(text) else ""
 
 
-def host_checks(fetcher: HttpFetcher, txt: TxtRecords, _store: Store, writer: Writer) -> list[DueChecks]:
+def host_checks(
+    fetcher: HttpFetcher, txt: TxtRecords, _store: Store, writer: Writer, _settings: Settings
+) -> list[DueChecks]:
     """The checks of identities that hosts publish, and of MCP endpoints."""
     return [MotebitVerifier(fetcher, txt, writer), McpHandshakes(fetcher, writer)]

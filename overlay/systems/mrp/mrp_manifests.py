@@ -12,6 +12,7 @@ from indexer.fetcher.http_fetcher import HttpFetcher
 from indexer.fetcher.on_demand import OnDemandFetcher
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Priority
+from indexer.settings import Settings
 from indexer.store import Store, Writer
 from overlay.systems.mrp.store import PROVIDER_CHECK, MrpChallenge, MrpProviders
 from parsers.claims.canonical_json import DocumentError
@@ -76,6 +77,8 @@ class MrpManifestChecks:
         return 0
 
 
-def host_checks(fetcher: HttpFetcher, _txt: TxtRecords, store: Store, _writer: Writer) -> list[DueChecks]:
+def host_checks(
+    fetcher: HttpFetcher, _txt: TxtRecords, store: Store, _writer: Writer, _settings: Settings
+) -> list[DueChecks]:
     """The daily checks of the manifests of providers."""
     return [MrpManifestChecks(fetcher, MrpProviders(store.engine))]

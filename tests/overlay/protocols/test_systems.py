@@ -43,11 +43,11 @@ def test_unknown_systems_are_refused_by_name() -> None:
 def test_a_setting_of_a_system_that_is_left_out_is_refused(setting: str) -> None:
     value = {
         "relay": "on", "gasp_peers": "https://peer.example", "delegation_roots": "A" * 43, "relay_address": "bsv:x",
-        "arc_callback_token": "secret-of-sixteen-letters",
+        "arc_callback_token": "secret-of-sixteen-letters", "probe": "on",
     }.get(setting, "file")  # fmt: skip
     with pytest.raises(SettingsError, match=f"{setting} is set, and {SETTINGS[setting]} is left out of systems"):
-        chosen(Settings.load({"systems": "mcp", setting: value}))
-    assert names(systems=SETTINGS[setting], **{setting: value}) == (SETTINGS[setting],)
+        chosen(Settings.load({"public_url": "https://a.example", "systems": "mcp", setting: value}))
+    assert names(public_url="https://a.example", systems=SETTINGS[setting], **{setting: value}) == (SETTINGS[setting],)
 
 
 def test_a_sort_that_needs_a_system_is_refused_where_that_is_left_out() -> None:

@@ -1,0 +1,1 @@
+"""Whether the endpoints of listings answer."""
