@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
@@ -20,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from indexer import http_body
 from indexer.model import LATEST_TIME
 from indexer.rates.feed_urls import RateFeed
+from indexer.rates.rate_services import SERVICES, ServiceAnswer
 from parsers.cards import money, strict_json
 from parsers.cards.rate_table import LARGEST, SMALLEST
 from parsers.errors import ParseError
@@ -78,6 +81,8 @@ class FeedClient:
     async def ask(self, feed: RateFeed) -> FeedTable:
         """The current table of a feed. Raises RatesRefusedError."""
         try:
+            if feed.path:
+                return await asyncio.to_thread(_read_file, feed)
             async with asyncio.timeout(self._seconds):
                 body, signature = await self._fetch(feed)
         except TimeoutError:
@@ -87,7 +92,7 @@ class FeedClient:
             raise RatesRefusedError("unreachable", f"cannot be reached ({type(error).__name__})") from None
         if feed.key:
             check_signature(body, signature, feed.key)
-        return read(body, feed.base)
+        return read(body, feed.base, feed.service)
 
     async def _fetch(self, feed: RateFeed) -> tuple[bytes, str]:
         async with self._http.stream("GET", feed.url) as response:
@@ -114,8 +119,21 @@ def check_signature(body: bytes, signature: str, key: str) -> None:
         raise RatesRefusedError("signature", "sends a signature that is not of the pinned key over this body") from None
 
 
-def read(body: bytes, base: str) -> FeedTable:
-    """The table in a feed's body, `{"rates": {"USD": 52.1, …}}`, for one unit of `base`.
+def _read_file(feed: RateFeed) -> FeedTable:
+    """The table in a file, of the time at which that was changed, where it states none. Raises RatesRefusedError."""
+    try:
+        with Path(feed.path).open("rb") as file:
+            body, changed_at = file.read(MAX_BYTES + 1), int(os.fstat(file.fileno()).st_mtime)
+    except OSError as error:
+        raise RatesRefusedError("unreachable", f"cannot be read: {error.strerror or type(error).__name__}") from None
+    if len(body) > MAX_BYTES:
+        raise RatesRefusedError("too-large", f"has more than {MAX_BYTES:,} bytes")
+    table = read(body, feed.base)
+    return table if table.quoted_at is not None else table._replace(quoted_at=changed_at)
+
+
+def read(body: bytes, base: str, service: str = "") -> FeedTable:
+    """The table in a feed's body, for one unit of `base`: `{"rates": {"USD": 52.1, …}}`, or the answer of a service.
 
     A rate that is not a number above 0 is left out, and so is a currency with two different rates. The time in the body
     (`timestamp`, `at`, `time` or `date`: seconds, milliseconds or ISO 8601), if any, is the table's. Raises
@@ -123,7 +141,7 @@ def read(body: bytes, base: str) -> FeedTable:
     """
     try:
         value, repeated = strict_json.loads(body)
-        stated = convert(value, _RatesJson)
+        stated = SERVICES[service].read(value, base) if service else _stated(value)
     except ParseError as error:
         raise RatesRefusedError("malformed", f"answers with what is not a table: {error}") from None
     if repeated:
@@ -135,8 +153,12 @@ def read(body: bytes, base: str) -> FeedTable:
     _check_base(stated.base, table, base)
     if not table.keys() - {base}:
         raise RatesRefusedError("empty", "quotes no currency with a rate above 0")
-    times = map(_moment, (stated.timestamp, stated.quoted_at, stated.time, stated.date))
-    return FeedTable({**table, base: _ONE}, next(filter(None, times), None))
+    return FeedTable({**table, base: _ONE}, next(filter(None, map(_moment, stated.times)), None))
+
+
+def _stated(value: Any) -> ServiceAnswer:
+    table = convert(value, _RatesJson)
+    return ServiceAnswer(table.base, table.rates, (table.timestamp, table.quoted_at, table.time, table.date))
 
 
 def _table(rates: Mapping[str, Any]) -> dict[str, Decimal]:

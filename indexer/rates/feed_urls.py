@@ -1,41 +1,61 @@
-"""Where exchange rates come from: `BASE=URL`, as the operator writes it. Plain standard library."""
+"""Where exchange rates come from: `BASE=URL`, `BASE=SERVICE:` or `BASE=file:PATH`, as the operator writes it."""
 
 from __future__ import annotations
 
 import re
 from hashlib import sha256
+from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from indexer.rates.rate_services import SERVICES
+from indexer.store.rates import ALONE
+
 MOST_FEEDS = 16
 
-_WORD = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(https?://\S+)", re.IGNORECASE)
+_WORD = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(https?|file|[a-z]+):(\S*)", re.IGNORECASE)
 _KEY = re.compile(r"[0-9a-fA-F]{64}")
-_HOW = "write BASE=https://host/path, with #<64 hex digits of an Ed25519 key> where the feed is signed"
+_HOW = (
+    "write BASE=https://host/path, with #<64 hex digits of an Ed25519 key> where the feed is signed, BASE=file:/path, "
+    f"or BASE=SERVICE: of {', '.join(SERVICES)}"
+)
 
 
 class RateFeed(NamedTuple):
     """A feed with `rates[T]` in units of T for one `base`. `url` is fetched unchanged, and may hold secrets; `key` is
-    the Ed25519 public key (32 bytes in hex) that signs its body, empty for a feed that is not signed."""
+    the Ed25519 public key (32 bytes in hex) that signs its body, empty for a feed that is not signed; `service` is the
+    name of the public service (`SERVICES`) that answers, empty for others. `path` is that of a file, without a URL."""
 
     base: str
     url: str
     key: str
+    service: str = ""
+    path: str = ""
+
+    @property
+    def pays_alone(self) -> bool:
+        """Whether payments may be counted by this feed alone: a file, a signed feed, or one on this machine."""
+        return bool(self.path or self.key) or (not self.service and _is_of_machine(self.url))
 
     @property
     def name(self) -> str:
         """The name of the feed in the store: another URL, or another key, is another feed."""
-        return f"{self.base}:{sha256(f'{self.url}#{self.key}'.encode()).hexdigest()[:24]}"
+        digest = sha256(f"{self.url}#{self.key}{self.path}".encode()).hexdigest()[:24]
+        return f"{self.base}:{digest}{ALONE if self.pays_alone else ''}"
 
     @property
     def source(self) -> str:
         """The public part of the URL: paths and queries hold access keys."""
+        if self.path:
+            return "file"
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
     @property
     def shown(self) -> str:
         """The feed without its secrets."""
+        if self.service or self.path:
+            return f"{self.base}={self.service or 'file'}:***"
         return f"{self.base}={self.source}/***{'#' + self.key if self.key else ''}"
 
 
@@ -54,15 +74,42 @@ def _feed(word: str, number: int) -> RateFeed:
     match = _WORD.fullmatch(word)
     if match is None:
         raise ValueError(f"its word number {number} is not a feed: {_HOW}")
-    base, url = match[1].upper(), match[2]
-    url, _, key = url.partition("#")
-    if key and not _KEY.fullmatch(key):
-        raise ValueError(f"the feed number {number} ({base}) has a fragment that is not a key: {_HOW}")
+    base, scheme, rest = match[1].upper(), match[2].lower(), match[3]
+    if scheme == "file":
+        path = rest.removeprefix("//")
+        if not path.startswith("/"):
+            raise ValueError(f"the feed number {number} ({base}) names no absolute path: {_HOW}")
+        return RateFeed(base, "", "", path=path)
+    if scheme in ("http", "https"):
+        url, _, key = f"{match[2]}:{rest}".partition("#")
+        if key and not _KEY.fullmatch(key):
+            raise ValueError(f"the feed number {number} ({base}) has a fragment that is not a key: {_HOW}")
+        _check_url(url, base, number)
+        return RateFeed(base, url, key.lower())
+    service = SERVICES.get(scheme)
+    if service is None:
+        raise ValueError(f"the feed number {number} ({base}) names an unknown service: {_HOW}")
+    if not service.quotes(base):
+        has = f"it has {', '.join(sorted(service.bases))}" if service.bases else "it ended BSV in January 2024"
+        raise ValueError(f"the feed number {number}: {scheme} has no rates of {base}; {has}")
+    url = (rest.rstrip("/") or service.host) + service.path(base)
+    _check_url(url, base, number)
+    return RateFeed(base, url, "", scheme)
+
+
+def _check_url(url: str, base: str, number: int) -> None:
     try:
         parts = urlsplit(url)
-        usable = bool(parts.hostname) and parts.port != 0
+        usable = parts.scheme.lower() in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
     if not usable:
         raise ValueError(f"the URL of feed number {number} ({base}) has no host or no port that can be: {_HOW}")
-    return RateFeed(base, url, key.lower())
+
+
+def _is_of_machine(url: str) -> bool:
+    """Whether a URL names this machine by its address."""
+    try:
+        return ip_address(urlsplit(url).hostname or "").is_loopback
+    except ValueError:
+        return urlsplit(url).hostname == "localhost"

@@ -40,7 +40,7 @@ class AmountDue(NamedTuple):
 def amount_due(offer: Offer, stage: str, currency: str, exchange: ExchangeRates) -> AmountDue:
     """The amount due for an offer at a stage in a currency. Raises PaymentRefusedError."""
     check_currency(offer, currency)
-    table = None if currency == offer.currency else exchange.quoting(currency, offer.currency)
+    table = None if currency == offer.currency else exchange.paying(currency, offer.currency)
     amounts = due(offer, stage, currency, exchange.rate_to_pay(offer.currency, currency))
     return AmountDue(amounts, table, exchange.last_good_note(table, offer.currency, currency) if table else "")
 

@@ -50,7 +50,7 @@ _FLAGS = {
     "gasp_peers": ("URL...", "A2B_GASP_PEERS: BSV overlays to pull outputs from [none]"),
     "submit_broadcast": ("on|off", "A2B_SUBMIT_BROADCAST: send submitted transactions to the node [off]"),
     "change_blocks": ("BLOCKS", "A2B_CHANGE_BLOCKS: how long changed prices are a warning, 0 for never [1008]"),
-    "rates": ("BASE=URL...", "A2B_RATES: feeds of exchange rates, the preferred first [none]"),
+    "rates": ("BASE=URL...", "A2B_RATES: feeds of exchange rates, the preferred first, such as BSV=coingecko: [none]"),
     "rates_every": ("SECONDS", "A2B_RATES_EVERY: between two fetches of these feeds [60]"),
     "rates_max_age": ("SECONDS", "A2B_RATES_MAX_AGE: after which a quote is too old to be used [3600]"),
     "meaning": ("on|off", "A2B_MEANING: whether sentences find listings by their meaning, too [on]"),

@@ -14,7 +14,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from indexer.rates.outliers import REFUSALS
+from indexer.rates.outliers import REFUSALS, agrees
 from overlay.text.timestamps import timestamp
 from parsers.cards.rate_table import RateTable
 from parsers.claims.amount_due import PaymentRefusedError
@@ -47,6 +47,7 @@ class ExchangeRates:
         self._read, self._clock, self._default_currency = read, clock, default_currency
         self._tables: tuple[RateTable, ...] = ()
         self._feeds: dict[RateTable, str] = {}
+        self._alone: frozenset[RateTable] = frozenset()
         self._refused: dict[RateTable, Mapping[str, str]] = {}
         self._crosses: dict[tuple[RateTable, str], dict[str, Decimal]] = {}
         self._stamp: tuple[tuple[RateTable, ...], tuple[object, ...]] = (), ()
@@ -62,6 +63,7 @@ class ExchangeRates:
             self._retire()
             self._tables, self._crosses, self._refused = tables, {}, refused
             self._feeds = {quote.table: quote.feed_name for quote in quotes}
+            self._alone = frozenset(quote.table for quote in quotes if quote.pays_alone)
 
     def _retire(self) -> None:
         """Keep the tables used until now for RETIRED_SECONDS."""
@@ -116,16 +118,35 @@ class ExchangeRates:
         return "no-rates", "there are no exchange rates"
 
     def rate_to_pay(self, currency: str, into: str) -> Decimal:
-        """Units of `into` for one of `currency`, by the preferred table that quotes both. Raises PaymentRefusedError
-        with the reason where no rate counts."""
+        """Units of `into` for one of `currency`, by the table for payments (`paying`). Raises PaymentRefusedError with
+        the reason where no rate counts."""
         if currency == into:
             return Decimal(1)
-        table = self.quoting(into, currency)
-        if table is None or (rate := table.rate(currency, into)) is None:
+        table = self.paying(currency, into)
+        rate = None if table is None else table.rate(currency, into)
+        if rate is not None:
+            return rate
+        no_rate = f"there is no usable exchange rate from {currency!a} to {into!a}"
+        if self.quoting(into, currency):
+            detail = f"{no_rate} for payments: of public feeds that are not signed, two have to agree"
+        else:
             unquoted = next((name for name in (into, currency) if self.quoting(name) is None), currency)
-            detail = f"there is no usable exchange rate from {currency!a} to {into!a}: {self.missing(unquoted)[1]}"
-            raise PaymentRefusedError("CurrencyUnsupported", "no-rate", detail)
-        return rate
+            detail = f"{no_rate}: {self.missing(unquoted)[1]}"
+        raise PaymentRefusedError("CurrencyUnsupported", "no-rate", detail)
+
+    def paying(self, *currencies: str) -> RateTable | None:
+        """The preferred table by which payments between these two currencies are counted: that of a feed which pays
+        alone, or one with which that of another host agrees; None without one."""
+        tables = [table for table in self.usable() if table.rates.keys() >= set(currencies)]
+        currency, into = currencies
+
+        def confirms(other: RateTable, table: RateTable) -> bool:
+            rates = other.rate(currency, into), table.rate(currency, into)
+            return other.source != table.source and None not in rates and agrees(*filter(None, rates))
+
+        return next(
+            (table for table in tables if table in self._alone or any(confirms(other, table) for other in tables)), None
+        )
 
     def last_good_note(self, table: RateTable, *currencies: str) -> str:
         """The reason why a table holds the last good rates of these currencies: the current ones of its feed are

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from indexer.rates.feed_urls import rate_feeds
 from indexer.rates.rates_fetcher import FeedStatus
-from indexer.store.rates import Quote
+from indexer.store.rates import ALONE, Quote
 from overlay.api.openapi import document
 from overlay.api.parameters import pairs
 from overlay.api.problems import BadRequestError
@@ -24,6 +24,7 @@ from overlay.app.metrics import exposition
 from overlay.pricing.exchange_rates import MAX_RETIRED, RETIRED_SECONDS, ExchangeRates
 from overlay.search.query import Cheapest, Hit, Hits
 from parsers.cards.rate_table import RateTable
+from parsers.claims.amount_due import PaymentRefusedError
 from tests.overlay.calls import get
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import changed
@@ -36,8 +37,8 @@ def table(source: str, base: str, age: int = 10, **rates: str) -> RateTable:
     return RateTable(base=base, rates=answers, source=source, quoted_at=NOW - age, until=NOW - age + 3600)
 
 
-def exchange(*tables: RateTable) -> ExchangeRates:
-    quotes = [Quote(feed=f"{rank}", rank=rank, since=0, table=item) for rank, item in enumerate(tables)]
+def exchange(*tables: RateTable, suffix: str = ALONE) -> ExchangeRates:
+    quotes = [Quote(feed=f"{rank}{suffix}", rank=rank, since=0, table=item) for rank, item in enumerate(tables)]
     exchange_rates = ExchangeRates(lambda: quotes, lambda: NOW)
     exchange_rates.refresh()
     return exchange_rates
@@ -98,8 +99,8 @@ def beside(accepted_rates: RateTable, instead: RateTable) -> ExchangeRates:
         current, last = replace(accepted_rates), replace(instead)
         reasons = {"USD": "contradicted"}
         return [
-            Quote(feed="a", rank=0, since=0, table=current),
-            Quote(feed="a!refused", rank=1, since=0, table=last, reasons=reasons),
+            Quote(feed=f"a{ALONE}", rank=0, since=0, table=current),
+            Quote(feed=f"a{ALONE}!refused", rank=1, since=0, table=last, reasons=reasons),
         ]
 
     exchange_rates = ExchangeRates(read, lambda: NOW)
@@ -210,6 +211,22 @@ async def test_a_search_tells_the_rates_it_used_and_a_page_shows_what_is_worth(
     assert "rates" not in await get(client, "/v1/search?q=tower")
     async with client.get("/?maxPrice=1&priceCurrency=gbp", headers={"Accept": "text/html"}) as response:
         assert "No feed of exchange rates quotes" in await response.text()
+
+
+def test_payments_need_a_feed_of_trust_or_two_hosts_that_agree() -> None:
+    near, far = table("https://c.example", "BSV", USD="55"), table("https://d.example", "BSV", USD="90")
+    one = exchange(FIRST, suffix="")
+    with pytest.raises(PaymentRefusedError, match="two have to agree"):
+        one.rate_to_pay("BSV", "USD")
+    assert one.crosses(FIRST, "USD")["BSV"] == 50, "searches convert by it"
+    assert exchange(FIRST).rate_to_pay("BSV", "USD") == 50
+    assert exchange(far, FIRST, near, suffix="").rate_to_pay("BSV", "USD") == 50, "the first that another confirms"
+    with pytest.raises(PaymentRefusedError, match="two have to agree"):
+        exchange(far, FIRST, suffix="").rate_to_pay("USD", "BSV")
+    with pytest.raises(PaymentRefusedError, match="two have to agree"):
+        exchange(FIRST, replace(near, source=FIRST.source), suffix="").rate_to_pay("BSV", "USD")
+    with pytest.raises(PaymentRefusedError, match="no feed of exchange rates quotes 'GBP'"):
+        one.rate_to_pay("GBP", "BSV")
 
 
 def feed_status(**more: Any) -> FeedStatus:

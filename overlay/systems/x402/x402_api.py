@@ -24,6 +24,7 @@ from overlay.api.problems import ProblemError
 from overlay.api.protocol_requests import FoundPage, find
 from overlay.api.routes import Route
 from overlay.api.systems import SystemApi
+from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.text.compact_json import encode
 from parsers.cards.money import plain
 from parsers.cards.payees import SATS, reaches
@@ -111,14 +112,16 @@ def _answer(
     **more: Any,
 ) -> web.Response:
     base = base_url(request)
-    answer = {"x402Version": X402_VERSION, member: [resource(base, item) for item in (page.items if page else ())]}
+    exchange = request.app[SERVICES].exchange
+    resources = [resource(base, item, exchange) for item in (page.items if page else ())]
+    answer = {"x402Version": X402_VERSION, member: resources}
     answer |= {"pagination": paging, **more}
     if "payTo" in arguments and page is not None:
         answer["unappliedFilters"] = ["payTo"]
     return conditional(encode(answer))
 
 
-def resource(base: str, item: dict[str, Any]) -> dict[str, Any]:
+def resource(base: str, item: dict[str, Any], exchange: ExchangeRates) -> dict[str, Any]:
     """A listing as a discovery resource. Its texts are cut to the lengths that the Bazaar takes; `metadata.id` is the
     listing's."""
     about = listing_url(base, item["id"])
@@ -135,14 +138,16 @@ def resource(base: str, item: dict[str, Any]) -> dict[str, Any]:
     metadata = {name: item[name] for name in ("id", "name", "status", "warnings")}
     metadata |= {"chain": item["caip2"], "listing": about}
     shown = {name: value for name, value in members.items() if value}
-    return shown | {"accepts": accepts(base, item), "metadata": metadata}
+    return shown | {"accepts": accepts(base, item, exchange), "metadata": metadata}
 
 
-def accepts(base: str, item: dict[str, Any]) -> list[dict[str, Any]]:
+def accepts(base: str, item: dict[str, Any], exchange: ExchangeRates) -> list[dict[str, Any]]:
     """The ways to pay for an item: each of its offers that is priced in BSV, and the cheapest one where that is
-    converted, as far as a payment can reach their addresses."""
+    converted by rates for payments, as far as a payment can reach their addresses."""
     cheapest, network = item["cheapest"] or {}, by_caip2(network_of(item["caip2"]))
     converted = (cheapest.get("converted") or {}).get("amount")
+    if converted and exchange.paying(cheapest["currency"], ASSET) is None:
+        converted = None
     requirements = []
     for offer in item["offers"]:
         own_amount = _in_bsv(offer, is_sats=item["caip2"].startswith("bsv:"))

@@ -221,7 +221,7 @@ def test_the_command_converts_a_cards_price_by_the_stored_rates(
     rates = RateTable(base="BSV", rates={"BSV": Decimal(1), "USD": Decimal(50)}, source="", quoted_at=now,
                       until=now + 3600)  # fmt: skip
     engine = connect(Settings.load({"data": str(tmp_path)}).database)
-    Quotes(engine).store([Quote(feed="f", rank=0, since=0, table=rates)])
+    Quotes(engine).store([Quote(feed="f!alone", rank=0, since=0, table=rates)])
     engine.dispose()
     (tmp_path / "card.json").write_text(
         json.dumps(price(currency="USD", amount="0.025", acceptedCurrencies=["USD", "BSV"]))

@@ -151,7 +151,7 @@ async def test_a_gate_of_its_own_reads_the_stored_rates(server: PaidServer, tmp_
     assert refusal(await gate.answer(carried, b"", server.work))[2] == "no-rate"
     table = RateTable(base="BSV", rates={"BSV": Decimal(1), "USD": Decimal(50)}, source="", quoted_at=now,
                       until=now + 3600)  # fmt: skip
-    Quotes(engine).store([Quote(feed="f", rank=0, since=0, table=table)])
+    Quotes(engine).store([Quote(feed="f!alone", rank=0, since=0, table=table)])
     await gate.maintain()
     assert (await gate.answer(carried, b"", server.work)).status == 200
     engine.dispose()

@@ -6,12 +6,16 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from indexer.store.rates import ALONE, Quote
+from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.x402.x402_api import accepts, resource
+from parsers.cards.rate_table import RateTable
 from tests.conftest import missing
 from tests.overlay.calls import local_http, read_json
 from tests.overlay.protocols.vectors import api_page, recorded, send
@@ -124,6 +128,13 @@ ITEM = {
 }  # fmt: skip
 
 
+def rates(feed: str) -> ExchangeRates:
+    table = RateTable("BSV", {"BSV": Decimal(1), "USD": Decimal(50)}, "https://a.example", 0, 2**40)
+    exchange = ExchangeRates(lambda: [Quote(feed=feed, rank=0, since=0, table=table)])
+    exchange.refresh()
+    return exchange
+
+
 def test_a_converted_price_is_rounded_up_to_a_satoshi_and_paid_on_the_main_network() -> None:
     dollars = OFFER | {"amount": "5", "currency": "USD", "acceptedCurrencies": ["USD", "BSV"]}
     other = dollars | {"id": "b"}
@@ -133,7 +144,9 @@ def test_a_converted_price_is_rounded_up_to_a_satoshi_and_paid_on_the_main_netwo
         "currency": "USD",
         "converted": {"amount": "0.1000000001", "currency": "BSV"},
     }
-    [requirement] = accepts("http://a.example", ITEM | {"offers": [dollars, other], "cheapest": cheapest})
+    shown = ITEM | {"offers": [dollars, other], "cheapest": cheapest}
+    assert accepts("http://a.example", shown, rates("BSV:a")) == [], "payments are not counted by one public feed"
+    [requirement] = accepts("http://a.example", shown, rates(f"BSV:a{ALONE}"))
     assert requirement["amount"] == "10000001"
     assert requirement["network"] == "bsv:mainnet"
     assert requirement["extra"]["currency"] == "USD"
@@ -158,7 +171,7 @@ def test_an_address_that_no_payment_can_reach_is_not_named(
     caip2: str, address: str, is_payable: bool, priced: dict[str, str]
 ) -> None:
     item = ITEM | {"caip2": caip2, "offers": [OFFER | priced | {"address": address}], "cheapest": None}
-    assert [accept["amount"] for accept in accepts("http://a.example", item)] == ["50000"] * is_payable
+    assert [accept["amount"] for accept in accepts("http://a.example", item, ExchangeRates())] == ["50000"] * is_payable
 
 
 @pytest.mark.parametrize(
@@ -171,7 +184,7 @@ def test_an_address_that_no_payment_can_reach_is_not_named(
     ],
 )  # fmt: skip
 def test_what_the_bazaar_does_not_take_is_left_out(logo: str, shown: bool) -> None:
-    created = resource("http://a.example", ITEM | {"logo": logo, "offers": [], "cheapest": None})
+    created = resource("http://a.example", ITEM | {"logo": logo, "offers": [], "cheapest": None}, ExchangeRates())
     assert ("iconUrl" in created) == shown
     assert "serviceName" not in created
     assert created["tags"] == list("abcde")

@@ -115,7 +115,7 @@ def test_the_command_shows_what_it_signs_and_what_that_costs(tmp_path: Path) -> 
         until=int(time()) + 3600,
     )  # fmt: skip
     engine = connect(Settings.load({"data": str(tmp_path / "a2b-data")}).database)
-    Quotes(engine).store([Quote(feed="f", rank=0, since=0, table=rates)])
+    Quotes(engine).store([Quote(feed="f!alone", rank=0, since=0, table=rates)])
     engine.dispose()
     done = a2b_here("sign", "unsigned.json", "--key-file", "key", "--out", "signed.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
