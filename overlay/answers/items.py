@@ -224,8 +224,9 @@ class ConvertedPrice(Record, kw_only=True):
 
 
 class CheapestOffer(Record, kw_only=True, omit_defaults=True):
-    """The lowest amount of the offers that meet the filters; where the page compares prices per day, the lowest price
-    per day, if any of them has one."""
+    """The cheapest of the offers that meet the filters and can be compared: in `priceCurrency`, else in the currency of
+    most of them; a price per call before one for an interval, these by their price a day. In an order by price it is
+    the offer that was compared."""
 
     offer_id: str
     amount: Amount
@@ -233,6 +234,9 @@ class CheapestOffer(Record, kw_only=True, omit_defaults=True):
     interval: Annotated[str, Meta(description="What it pays for, such as `P1M` (a month); `none` for a call.")]
     per_day: PerDay
     converted: ConvertedPrice | None = None
+    others: Annotated[
+        tuple[str, ...] | UnsetType, Meta(description="Currencies of prices that cannot be compared with this one.")
+    ] = UNSET
 
 
 class MonthlyCost(Record, kw_only=True):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import fields
 
 from overlay.answers.items import (
@@ -252,13 +253,14 @@ def offer_json(offer: Offer) -> dict[str, Any]:
 
 
 def cheapest_json(offers: Sequence[Offer]) -> dict[str, Any] | None:
-    """The lowest amount in the anchor currency of the first offer, ties in card order (law 14, with no filter)."""
+    """The cheapest of all offers that can be compared (law 14, with no filter)."""
     least = offer_filter.cheapest((PriceEntry(frozenset(), offer) for offer in offers), OfferFilter())
     if least is None:
         return None
+    offer = least.offer
     cheapest: dict[str, Any] = as_json(CheapestOffer(
-        offer_id=least.id, amount=Amount(least.amount), currency=least.currency, interval=least.interval_key,
-        per_day=_amount(per_day(least.amount, least.interval_key)),
+        offer_id=offer.id, amount=Amount(offer.amount), currency=offer.currency, interval=offer.interval_key,
+        per_day=_amount(per_day(offer.amount, offer.interval_key)), others=least.others or UNSET,
     ))  # fmt: skip
     return cheapest
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overlay.search.query import Cheapest, Cost, Query
+from overlay.search.query import PRICE_SORTS, Cheapest, Cost, Query
 from overlay.search.sorting import compares_cost, compares_per_day
 from overlay.text.compact_json import decode, encode
 from parsers.cards import offer_filter
 from parsers.cards.money import decimal_key, plain
-from parsers.cards.offer_filter import OfferFilter, PriceEntry
+from parsers.cards.offer_filter import Lowest, OfferFilter, PriceEntry
 from parsers.cards.rate_table import amount_bounds
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
-
-_NO_FILTER = OfferFilter()
 
 
 class PackedOffer(NamedTuple):
@@ -54,9 +52,9 @@ def asks_price(query: Query) -> bool:
 
 
 def pack(document: Document) -> bytes:
-    """The offers of a listing as JSON: the cheapest without filters as (id, amount, currency, interval), null without
-    offers; the offers; the number of skills of the card; the ids of these and of other skills that offers name,
-    case-folded; and by offer the indexes into these ids (null: all of the card)."""
+    """The offers of a listing as JSON: the members of the `Cheapest` without filters, null without offers; the offers;
+    the number of skills of the card; the ids of these and of other skills that offers name, case-folded; and by offer
+    the indexes into these ids (null: all of the card)."""
     names = dict.fromkeys(skill.id.casefold() for skill in document.skills)
     unnamed = len(names)
     if not document.offers:
@@ -72,8 +70,8 @@ def pack(document: Document) -> bytes:
         [offer.id, offer.currency, plain(offer.amount), offer.interval_key, offer.accepted, offer.is_payable]
         for offer in document.offers
     ]
-    first = offer_filter.cheapest((PriceEntry(frozenset(), offer) for offer in document.offers), _NO_FILTER)
-    shown = first and (first.id, plain(first.amount), first.currency, first.interval_key)
+    least = offer_filter.cheapest((PriceEntry(frozenset(), offer) for offer in document.offers), OfferFilter())
+    shown = least and _shown(least, OfferFilter())
     return encode([shown, rows, unnamed, list(names), skills])
 
 
@@ -88,6 +86,7 @@ def offer_filter_of(query: Query) -> OfferFilter:
         query.price_currency,
         query.rates,
         per_day=compares_per_day(query),
+        by_amount=query.sort in PRICE_SORTS,
         calls=query.calls if compares_cost(query) else None,
         free=query.free,
         payable=query.payable,
@@ -97,25 +96,28 @@ def offer_filter_of(query: Query) -> OfferFilter:
 def cheapest_for(query: Query) -> Callable[[bytes], Cheapest | None]:
     """A function that returns the cheapest offer of a packed listing that meets a query, by the price rule of
     `parsers.cards.offer_filter`."""
-    if asks_offer(query) or query.skills or query.price_currency or query.sort in ("price_per_day", "cost"):
-        return partial(_cheapest, query.price_currency, offer_filter_of(query))
+    if asks_offer(query) or query.skills or query.price_currency or query.sort in PRICE_SORTS:
+        return partial(_cheapest, offer_filter_of(query))
     return _cheapest_of_all
 
 
 def _cheapest_of_all(packed: bytes) -> Cheapest | None:
     if packed.startswith(b"[null,"):
         return None
-    return Cheapest(*decode(packed)[0])
+    id_, amount, currency, interval, _, others = decode(packed)[0]
+    return Cheapest(id_, amount, currency, interval, None, tuple(others))
 
 
-def _cheapest(into: str | None, filters: OfferFilter, packed: bytes) -> Cheapest | None:
-    offer = offer_filter.cheapest(_unpack(packed, filters), filters)
-    if offer is None:
-        return None
-    price = offer_filter.worth(offer, filters)
-    is_converted = price is not None and into not in (None, offer.currency)
-    converted = (plain(price), into) if price is not None and into is not None and is_converted else None
-    return Cheapest(offer.id, plain(offer.amount), offer.currency, offer.interval_key, converted)
+def _cheapest(filters: OfferFilter, packed: bytes) -> Cheapest | None:
+    least = offer_filter.cheapest(_unpack(packed, filters), filters)
+    return None if least is None else _shown(least, filters)
+
+
+def _shown(least: Lowest[Any], filters: OfferFilter) -> Cheapest:
+    offer, into = least.offer, filters.price_currency
+    price = offer_filter.worth(offer, filters) if into not in (None, offer.currency) else None
+    converted = None if price is None or into is None else (plain(price), into)
+    return Cheapest(offer.id, plain(offer.amount), offer.currency, offer.interval_key, converted, least.others)
 
 
 def cost_for(query: Query) -> Callable[[bytes], Cost | None]:
@@ -123,10 +125,11 @@ def cost_for(query: Query) -> Callable[[bytes], Cost | None]:
     filters = offer_filter_of(query)._replace(calls=query.calls)
 
     def cost_of(packed: bytes) -> Cost | None:
-        offer = offer_filter.cheapest(_unpack(packed, filters), filters)
-        cost = None if offer is None else offer_filter.cost(offer, filters)
-        if offer is None or cost is None:
+        least = offer_filter.cheapest(_unpack(packed, filters), filters)
+        cost = None if least is None else offer_filter.cost(least.offer, filters)
+        if least is None or cost is None:
             return None
+        offer = least.offer
         return Cost(offer.id, plain(cost), query.price_currency or offer.currency)
 
     return cost_of if query.calls is not None else lambda _: None

@@ -246,13 +246,15 @@ NO_MATCHES = Matches([], 0, 0, {})
 
 class Cheapest(NamedTuple):
     """The cheapest of the offers that meet all filters, in the currency of law 14; `amount` is a decimal string.
-    `converted` is its (amount, currency) in the requested currency, if that is another one."""
+    `converted` is its (amount, currency) in the requested currency, if that is another one; `others` has the currencies
+    of offers that meet the filters and cannot be compared with it."""
 
     offer_id: str
     amount: str
     currency: str
     interval: str
     converted: tuple[str, str] | None = None
+    others: tuple[str, ...] = ()
 
 
 class Cost(NamedTuple):

@@ -5,13 +5,14 @@ Everything that compares prices uses these functions; indexes only store offers 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from parsers.cards.card import Skill
-from parsers.cards.intervals import per_day, per_month
+from parsers.cards.intervals import PER_CALL, per_day, per_month
 from parsers.cards.offers import Offer
 from parsers.cards.rate_table import convert
 
@@ -61,8 +62,9 @@ class OfferFilter(NamedTuple):
     `skills` are case-folded, `currencies` and `price_currency` upper-case, `intervals` keys (`interval_key`). Prices
     are in `price_currency`; None: in the anchor currency of each offer. `rates` holds units of `price_currency` for one
     unit of each currency that is quoted in it. With `per_day`, the cheapest offer is the one with the lowest price per
-    day, and with `calls` (a year) that with the lowest cost of a month; `min_price` and `max_price` always bound the
-    amount itself. `free`: an amount of 0, or any other; `payable`: whether it can be paid (`Offer.is_payable`).
+    day, with `calls` (a year) that with the lowest cost of a month, and with `by_amount` that with the lowest amount;
+    `min_price` and `max_price` always bound the amount itself. `free`: an amount of 0, or any other; `payable`: whether
+    it can be paid (`Offer.is_payable`).
     """
 
     skills: Collection[str] = ()
@@ -73,6 +75,7 @@ class OfferFilter(NamedTuple):
     price_currency: str | None = None
     rates: Mapping[str, Decimal] = MappingProxyType({})
     per_day: bool = False
+    by_amount: bool = False
     calls: Decimal | None = None
     free: bool | None = None
     payable: bool | None = None
@@ -166,24 +169,42 @@ def _converted(currency: str, amount: Decimal, offer_filter: OfferFilter) -> Dec
     return None if rate is None else convert(amount, rate)
 
 
-def cheapest(listed: Iterable[PriceEntry[OfferT]], offer_filter: OfferFilter) -> OfferT | None:
-    """The offer with the lowest amount among those meeting all filters, interval disregarded, ties in card order.
+class Lowest(NamedTuple, Generic[OfferT]):
+    """The cheapest offer, and the currencies of the other offers that cannot be compared with it, in card order."""
 
-    With `per_day` it is the offer with the lowest price per day, with `calls` that of the lowest cost, if any offer has
-    one. Prices are compared in `price_currency`, else in the anchor currency of the first of them. None when no offer
-    that meets the filters is priced, or quoted, in that currency.
+    offer: OfferT
+    others: tuple[str, ...]
+
+
+def cheapest(listed: Iterable[PriceEntry[OfferT]], offer_filter: OfferFilter) -> Lowest[OfferT] | None:
+    """The cheapest of the offers that meet all filters and can be compared, ties in card order (law 14); None without
+    any.
+
+    Offers are compared in `price_currency`, where they are quoted in it, else those in the currency that most of them
+    have. A price per call comes before one for an interval, and these compare by their price a day. With `per_day` the
+    cheapest offer is the one with the lowest price a day, with `calls` that of the lowest cost, if any offer has one;
+    with `by_amount` that of the lowest amount.
     """
     offers = [entry.offer for entry in listed if entry.offer is not None and matches(entry, offer_filter)]
-    best = None
+    prices = []
     if offer_filter.per_day or offer_filter.calls is not None:
-        best = _lowest([(offer, compared(offer, offer_filter)) for offer in offers], offer_filter)
-    return best or _lowest([(offer, worth(offer, offer_filter)) for offer in offers], offer_filter)
-
-
-def _lowest(prices: list[tuple[OfferT, Decimal | None]], offer_filter: OfferFilter) -> OfferT | None:
-    quoted = [(offer, price) for offer, price in prices if price is not None]
-    if not quoted:
+        prices = [(offer, price) for offer in offers if (price := compared(offer, offer_filter)) is not None]
+    prices = prices or [(offer, price) for offer in offers if (price := worth(offer, offer_filter)) is not None]
+    if offer_filter.price_currency is None and prices:
+        frequent = Counter(offer.currency for offer, _ in prices).most_common(1)[0][0]
+        prices = [(offer, price) for offer, price in prices if offer.currency == frequent]
+    if not prices:
         return None
-    anchor = quoted[0][0].currency
-    comparable = [pair for pair in quoted if offer_filter.price_currency is not None or pair[0].currency == anchor]
-    return min(comparable, key=lambda pair: pair[1])[0]
+    by_amount = offer_filter.by_amount or offer_filter.per_day or offer_filter.calls is not None
+    best, _ = min(prices, key=lambda pair: pair[1] if by_amount else _standard(pair[0], pair[1], offer_filter))
+    compared_currencies = {offer.currency for offer, _ in prices}
+    others = (offer.currency for offer in offers if offer.currency not in compared_currencies)
+    return Lowest(best, tuple(dict.fromkeys(others)))
+
+
+def _standard(offer: PricedOffer, price: Decimal, offer_filter: OfferFilter) -> tuple[int, Decimal]:
+    """The order of prices: those per call, those for an interval by their price a day, those for no length of time."""
+    if offer.interval_key == PER_CALL:
+        return 0, price
+    daily = worth_per_day(offer, offer_filter)
+    return (2, price) if daily is None else (1, daily)

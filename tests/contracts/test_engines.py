@@ -249,12 +249,31 @@ def test_the_cheapest_is_of_the_offers_that_meet_the_filters(engine: SearchIndex
         return item and (item.offer_id, item.amount, item.currency, item.interval)
 
     assert cheapest() == ("c", "2.5", "USD", "none")
-    assert cheapest(skills="t") == ("d", "2.5", "USD", "PT1H")
+    assert cheapest(skills="t") == ("a", "20", "USD", "P1M"), "less a day than 2.5 an hour"
     assert cheapest(price_currency="BSV") == ("b", "0.5", "BSV", "none")
     assert cheapest(currencies="USD", intervals="P1M") == ("a", "20", "USD", "P1M")
     assert cheapest(min_price="3") == ("a", "20", "USD", "P1M")
     assert cheapest(max_price="1") == ("b", "0.5", "BSV", "none")
     assert cheapest(price_currency="EUR") is None
+    assert cheapest(sort="price", skills="t") == ("d", "2.5", "USD", "PT1H"), "as amounts"
+
+
+def test_prices_are_compared_in_the_currency_of_most_offers(engine: SearchIndex) -> None:
+    mixed = [
+        price("11.32", "BSV", id="a"),
+        price("0.05", id="b"),
+        price("0.03984", id="c"),
+        price("9", "ETH", "P1D", id="d"),
+    ]
+    put(engine, listing("1", offers=mixed), listing("2", offers=[price("7", "BSV"), price("4", "USD", "P1M")]))
+    hits = {hit.id: hit.cheapest for hit in ask(engine, sort="updated").hits}
+    assert hits["1"]
+    assert (hits["1"].offer_id, hits["1"].others) == ("c", ("BSV", "ETH"))
+    assert ids(ask(engine, sort="price")) == ["2", "1"], "7 BSV, then 0.03984 USD"
+    assert ids(ask(engine, sort="price", descending=True)) == ["1", "2"]
+    (first, _) = ask(engine, sort="price", price_currency="ETH", rates={"USD": Decimal(2)}).hits
+    assert first.cheapest
+    assert (first.cheapest.offer_id, first.cheapest.others) == ("c", ("BSV",))
 
 
 def test_amounts_that_differ_in_the_ninetieth_digit_are_distinguished(engine: SearchIndex) -> None:

@@ -154,13 +154,37 @@ def _is_in_heights(document: Document, query: Query) -> bool:
 
 
 def cheapest(document: Document, query: Query) -> Offer | None:
-    """The lowest of the offers that meet the query, reading the list from the top; per day, where prices are compared
-    so and any can be."""
+    """The lowest of the offers that meet the query and can be compared, reading the list from the top; per day, where
+    prices are compared so and any can be."""
+    meeting = [
+        offer
+        for offer in document.offers
+        if any(row.amount is not None and row_meets(row, query) for row in rows(document.skills, [offer]))
+    ]
     if is_for_time(query):
-        lowest = _lowest(document, query, lambda offer: compared_price_of(offer, query))
+        lowest = _lowest(meeting, query, lambda offer: compared_price_of(offer, query))
         if lowest is not None:
             return lowest
-    return _lowest(document, query, lambda offer: price_of(offer, query))
+    if query.sort in {"price", "price_per_day", "cost"}:
+        return _lowest(meeting, query, lambda offer: price_of(offer, query))
+    compared = _of_one_currency([offer for offer in meeting if price_of(offer, query) is not None], query)
+    by_day = query._replace(sort="price_per_day")
+    of_calls = [offer for offer in compared if offer.interval_key == "none"]
+    return (
+        _lowest(of_calls, query, lambda offer: price_of(offer, query))
+        or _lowest(compared, query, lambda offer: compared_price_of(offer, by_day))
+        or _lowest(compared, query, lambda offer: price_of(offer, query))
+    )
+
+
+def _of_one_currency(offers: list[Offer], query: Query) -> list[Offer]:
+    """The offers that can be compared with each other: without a currency those in the most frequent one."""
+    if query.price_currency is not None or not offers:
+        return offers
+    names = [offer.currency for offer in offers]
+    most = max(names.count(name) for name in names)
+    currency = next(name for name in names if names.count(name) == most)
+    return [offer for offer in offers if offer.currency == currency]
 
 
 def is_for_time(query: Query) -> bool:
@@ -176,20 +200,13 @@ def is_per_day(query: Query) -> bool:
     )
 
 
-def _lowest(document: Document, query: Query, price_in: Callable[[Offer], Fraction | None]) -> Offer | None:
+def _lowest(offers: list[Offer], query: Query, price_in: Callable[[Offer], Fraction | None]) -> Offer | None:
     best: Offer | None = None
     least: Fraction | None = None
-    anchor: str | None = None
-    for offer in document.offers:
-        table = rows(document.skills, [offer])
-        if any(row.amount is not None and row_meets(row, query) for row in table):
-            price = price_in(offer)
-            if is_for_time(query) and price is None:
-                continue
-            anchor = anchor or offer.currency
-            comparable = query.price_currency is not None or offer.currency == anchor
-            if comparable and price is not None and (least is None or price < least):
-                best, least = offer, price
+    for offer in _of_one_currency([offer for offer in offers if price_in(offer) is not None], query):
+        price = price_in(offer)
+        if price is not None and (least is None or price < least):
+            best, least = offer, price
     return best
 
 

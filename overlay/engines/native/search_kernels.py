@@ -294,23 +294,27 @@ def lowest(
     currencies: Numbers,
     prices: Numbers,
     ranks: Ints,
-    is_of_first: bool,
+    is_by_currency: bool,
     lowest_ranks: Ints,
 ) -> None:
-    """The lowest rank of the price of an offer that meets the filters, `NOWHERE` for none; with `is_of_first`, among
-    the offers in the currency of the first of them."""
+    """The lowest rank of the price of an offer that meets the filters, `NOWHERE` for none; with `is_by_currency`, among
+    the offers in the currency that most of them have, the first of several."""
     for index in range(len(documents)):
-        best, currency = NOWHERE, np.int64(-1)
-        for offer in range(offers[documents[index]], offers[documents[index] + 1]):
-            value = ranks[prices[offer]]
-            if not meets[offer] or value == NOWHERE:
+        begin, end = offers[documents[index]], offers[documents[index] + 1]
+        lowest_ranks[index], most = NOWHERE, 0
+        for first in range(begin, end):
+            if not meets[first] or ranks[prices[first]] == NOWHERE:
                 continue
-            if currency < 0:
-                currency = np.int64(currencies[offer])
-            if is_of_first and currencies[offer] != currency:
-                continue
-            best = min(best, value)
-        lowest_ranks[index] = best
+            best, count = NOWHERE, 0
+            for offer in range(begin, end):
+                value = ranks[prices[offer]]
+                is_compared = not is_by_currency or currencies[offer] == currencies[first]
+                if meets[offer] and value != NOWHERE and is_compared:
+                    best, count = min(best, value), count + 1
+            if count > most:
+                lowest_ranks[index], most = best, count
+            if not is_by_currency:
+                break
 
 
 @kernel("is_held")

@@ -90,7 +90,37 @@ def test_prices_compare_in_the_anchor_or_in_the_currency_requested() -> None:
     assert not meets(two, OfferFilter(max_price=Decimal(9), price_currency="EUR"))
 
 
-def test_the_cheapest_is_lowest_among_those_that_meet_all_whatever_their_interval() -> None:
+def lowest_id(listing: Listed, **filters: object) -> str | None:
+    result = cheapest(entries(listing), OfferFilter(**filters))  # type: ignore[arg-type]
+    return result and result.offer.id
+
+
+def test_a_price_per_call_comes_before_one_for_an_interval_and_these_compare_by_the_day() -> None:
+    agent = listed("a", offer(0, "EUR", "0.004", "year"), offer(1, "EUR", "0.02", "day"), offer(2, "EUR", "0.03"))
+    assert lowest_id(agent) == "o2"
+    assert lowest_id(agent, intervals=["P1D", "P1Y"]) == "o0"
+    assert lowest_id(agent, by_amount=True) == "o0"
+    a_week_and_a_month = listed(
+        "a", offer(0, "USD", "3", "P1W"), offer(1, "USD", "9", "P1M"), offer(2, "USD", "1", "P0D")
+    )
+    assert lowest_id(a_week_and_a_month) == "o1"
+    assert lowest_id(listed("a", offer(0, "USD", "2", "P0D"), offer(1, "USD", "1", "P0D"))) == "o1"
+
+
+def test_only_prices_that_can_be_compared_are_and_the_others_are_named() -> None:
+    mixed = listed(
+        "a", offer(0, "BSV", "11.32"), offer(1, "USD", "0.05"), offer(2, "USD", "0.03984"), offer(3, "ETH", "1")
+    )
+    least = cheapest(entries(mixed), OfferFilter())
+    assert least
+    assert (least.offer.id, least.others) == ("o2", ("BSV", "ETH"))
+    converted = cheapest(entries(mixed), OfferFilter(price_currency="USD", rates={"BSV": Decimal("0.001")}))
+    assert converted
+    assert (converted.offer.id, converted.others) == ("o0", ("ETH",))
+    assert lowest_id(listed("a", offer(0, "ETH", "5"), offer(1, "EUR", "1"))) == "o0", "the first of as many"
+
+
+def test_the_cheapest_is_of_the_offers_that_meet_all() -> None:
     many = listed(
         "ab",
         offer(0, "USD", "20", "month", "BSV"),
@@ -100,8 +130,7 @@ def test_the_cheapest_is_lowest_among_those_that_meet_all_whatever_their_interva
     )
 
     def lowest(**filters: object) -> str | None:
-        result = cheapest(entries(many), OfferFilter(**filters))  # type: ignore[arg-type]
-        return result and result.id
+        return lowest_id(many, **filters)
 
     assert lowest() == "o2"
     assert lowest(price_currency="BSV") == "o1"
@@ -117,10 +146,10 @@ def test_offers_in_other_currencies_count_by_what_they_are_worth() -> None:
     mixed = listed("a", offer(0, "USD", "5"), offer(1, "BSV", "0.1"), offer(2, "EUR", "0"))
     offer_filter = OfferFilter(price_currency="USD", rates=rates)
     assert [worth(item, offer_filter) for item in mixed.offers] == [5, 5, None]
-    assert cheapest(entries(mixed), offer_filter) == mixed.offers[0]
+    assert cheapest(entries(mixed), offer_filter) == (mixed.offers[0], ("EUR",))
     assert cheapest(entries(mixed), offer_filter._replace(max_price=Decimal("4.99"))) is None
     dear = listed("a", offer(0, "USD", "5.01"), offer(1, "BSV", "0.1"))
-    assert cheapest(entries(dear), offer_filter) == dear.offers[1]
+    assert cheapest(entries(dear), offer_filter) == (dear.offers[1], ())
     assert meets(dear, offer_filter._replace(max_price=Decimal(5)))
     assert not meets(dear, offer_filter._replace(max_price=Decimal("4.9999999999")))
     assert not meets(listed("a", offer(0, "EUR", "0")), offer_filter._replace(max_price=Decimal(5)))
@@ -169,6 +198,7 @@ filters = st.builds(
     price_currency=st.none() | tickers,
     rates=st.dictionaries(tickers, st.sampled_from([Decimal("0.5"), Decimal(2), Decimal("1.0000000001")])),
     per_day=st.just(False),
+    by_amount=st.booleans(),
     calls=st.none(),
     free=st.sampled_from([None, None, True, False]),
     payable=st.sampled_from([None, None, True, False]),
@@ -184,30 +214,50 @@ def test_a_listing_is_met_when_one_row_of_its_flat_table_is(listing: Listed, off
 @settings(max_examples=500)
 @given(listings, filters)
 def test_the_cheapest_is_what_reading_the_list_by_hand_finds(listing: Listed, offer_filter: OfferFilter) -> None:
-    best: Offer | None = None
-    least = Fraction(0)
-    anchor: str | None = None
-    for item in listing.offers:
-        table = rows(listing.skills, [item])
-        if not any(row.amount is not None and row_meets(row, offer_filter) for row in table):
-            continue
-        anchor = anchor or item.currency
-        price = row_price(Row(None, None, None, item.currency, item.amount), offer_filter)
-        if price is None or (offer_filter.price_currency is None and item.currency != anchor):
-            continue
-        if best is None or price < least:
-            best, least = item, price
-    assert cheapest(entries(listing), offer_filter) == best
+    met = [
+        item
+        for item in listing.offers
+        if any(row.amount is not None and row_meets(row, offer_filter) for row in rows(listing.skills, [item]))
+    ]
+    prices = {item.id: row_price(Row(None, None, None, item.currency, item.amount), offer_filter) for item in met}
+    quoted = [item for item in met if prices[item.id] is not None]
+    if offer_filter.price_currency is None and quoted:
+        names = [item.currency for item in quoted]
+        best_name = max(names, key=lambda name: (names.count(name), -names.index(name)))
+        quoted = [item for item in quoted if item.currency == best_name]
+    days = {"none": 1, "P1D": 1, "P1M": Fraction("30.436875"), "P1Y": Fraction("365.2425")}
+
+    def position(item: Offer) -> tuple[bool, Fraction]:
+        price = prices[item.id]
+        assert price is not None
+        if offer_filter.by_amount:
+            return False, price
+        return item.interval_key != "none", price / days[item.interval_key]
+
+    least = cheapest(entries(listing), offer_filter)
+    if not quoted:
+        assert least is None
+        return
+    assert least
+    assert position(least.offer)[0] == min(map(position, quoted))[0]
+    assert position(least.offer)[1] == pytest.approx(min(map(position, quoted))[1], rel=1e-9)
+    assert set(least.others) == {item.currency for item in met} - {item.currency for item in quoted}
+
+
+def lowest_offer(*offers: Offer, of: OfferFilter) -> Offer:
+    result = cheapest(entries(listed("", *offers)), of)
+    assert result
+    return result.offer
 
 
 def test_prices_per_day_are_compared_among_offers_that_have_one() -> None:
     monthly, daily, call = offer(0, "USD", "30", "month"), offer(1, "USD", "2", "day"), offer(2, "USD", "0.5")
-    assert cheapest(entries(listed("", monthly, daily, call)), OfferFilter()) == call
-    assert cheapest(entries(listed("", monthly, daily, call)), OfferFilter(per_day=True)) == monthly
-    assert cheapest(entries(listed("", call)), OfferFilter(per_day=True)) == call
+    assert lowest_offer(monthly, daily, call, of=OfferFilter()) == call
+    assert lowest_offer(monthly, daily, call, of=OfferFilter(per_day=True)) == monthly
+    assert lowest_offer(call, of=OfferFilter(per_day=True)) == call
     abroad = offer(3, "BSV", "1", "year")
     rates = {"BSV": Decimal(20)}
-    assert cheapest(entries(listed("", abroad, monthly)), OfferFilter(per_day=True)) == abroad
+    assert lowest_offer(abroad, monthly, of=OfferFilter(per_day=True)) == abroad
     in_dollars = OfferFilter(price_currency="USD", rates=rates, per_day=True)
-    assert cheapest(entries(listed("", monthly, abroad)), in_dollars) == abroad
-    assert cheapest(entries(listed("", monthly, abroad)), in_dollars._replace(rates={})) == monthly
+    assert lowest_offer(monthly, abroad, of=in_dollars) == abroad
+    assert lowest_offer(monthly, abroad, of=in_dollars._replace(rates={})) == monthly

@@ -185,16 +185,25 @@ def test_one_offer_meets_all_filters(random: Random) -> None:
 def test_the_lowest_price_is_of_an_offer_that_meets_the_filters(random: Random) -> None:
     offers, meets = Offers(random), bytes_of(random, 3 * DOCUMENTS)
     ranks = np.array([random.choice((random.randrange(5), int(kernels.NOWHERE))) for _ in range(6)], np.int64)
-    documents, is_of_first = random.sample(range(DOCUMENTS), random.randint(0, DOCUMENTS)), random.random() < 0.5
+    documents, is_by_currency = random.sample(range(DOCUMENTS), random.randint(0, DOCUMENTS)), random.random() < 0.5
     lowest = np.empty(len(documents), np.int64)
     kernels.lowest(
-        np.array(documents, np.int64), offers.offsets, meets, offers.currency, offers.amount, ranks, is_of_first, lowest
+        np.array(documents, np.int64),
+        offers.offsets,
+        meets,
+        offers.currency,
+        offers.amount,
+        ranks,
+        is_by_currency,
+        lowest,
     )
     for document, rank in zip(documents, lowest.tolist(), strict=True):
         range_of_offers = range(int(offers.offsets[document]), int(offers.offsets[document + 1]))
         priced = [one for one in range_of_offers if meets[one] and ranks[offers.amount[one]] != kernels.NOWHERE]
-        if is_of_first:
-            priced = [one for one in priced if offers.currency[one] == offers.currency[priced[0]]]
+        if is_by_currency and priced:
+            currencies = [int(offers.currency[one]) for one in priced]
+            most = max(currencies, key=currencies.count)
+            priced = [one for one in priced if offers.currency[one] == most]
         assert rank == min((int(ranks[offers.amount[one]]) for one in priced), default=int(kernels.NOWHERE))
 
 
