@@ -7,7 +7,17 @@ from typing import Any
 
 import msgspec
 
-from overlay.answers import history, items, pages, payments, publishing, registry_status, usage_snippets, verdicts
+from overlay.answers import (
+    comparison,
+    history,
+    items,
+    pages,
+    payments,
+    publishing,
+    registry_status,
+    usage_snippets,
+    verdicts,
+)
 from overlay.answers.record import Amount
 from overlay.answers.schema_parts import REFERENCE, Schema, array_of, ref
 
@@ -28,6 +38,7 @@ MODELS: dict[str, Any] = {
     "Change": pages.RegistryChange,
     "History": history.ListingHistory,
     "Revision": history.ListingRevision,
+    "Comparison": comparison.ListingComparison,
     "Snippets": usage_snippets.UsageSnippets,
     "Snippet": usage_snippets.UsageSnippet,
     "Proof": history.ListingProof,

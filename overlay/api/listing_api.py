@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -11,18 +12,20 @@ from aiohttp import web
 from overlay.answers.record import as_json
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, conditional, json_answer
 from overlay.api.executors import READ_EXECUTOR, read_json
-from overlay.api.parameters import HEADERS, PROOF, read_query
+from overlay.api.parameters import COMPARE, HEADERS, PROOF, read_query
 from overlay.api.problems import ProblemError, bad_request
-from overlay.api.protocol_requests import get
+from overlay.api.protocol_requests import get, read_item
 from overlay.api.request_cost import in_thread
 from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.listings import lookup, proofs
+from overlay.listings.comparison import MOST, Candidate, compared
 from overlay.listings.ids import parse_id
 from overlay.listings.lookup import ListedUnderError
 from overlay.listings.repository import ListingRepository
 from overlay.listings.snippets import usage
 from overlay.text.compact_json import encode
+from parsers.cards.offer_filter import OfferFilter
 
 _CARD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
@@ -83,6 +86,27 @@ async def snippets(request: web.Request) -> web.Response:
 
 def _snippets(store: ListingRepository, id_: str) -> Any:
     return as_json(usage(lookup.single_listing(store, id_)))
+
+
+async def compare(request: web.Request) -> web.Response:
+    """Two to four listings side by side: their items, and what decides between them in words."""
+    parameters = read_query(request, COMPARE)
+    return conditional(await read_json(request, comparison, request.app[SERVICES], parameters))
+
+
+def comparison(services: AppServices, parameters: Mapping[str, Any]) -> Any:
+    """The listings that the parameters name, side by side. Raises BadRequestError, ListingNotFoundError."""
+    ids = list(dict.fromkeys(parameters["id"]))
+    if not 2 <= len(ids) <= MOST:
+        raise bad_request("wrong-number", f"id: {len(ids)} listings are named; two to {MOST} are compared", "id")
+    candidates = [Candidate(lookup.single_listing(services.store, id_), read_item(services, id_)) for id_ in ids]
+    exchange = services.exchange
+    currency = parameters.get("priceCurrency") or exchange.default_currency()
+    table = exchange.quoting(currency) if currency else None
+    rates = exchange.crosses(table, currency) if table and currency else {}
+    terms = OfferFilter(price_currency=currency, rates=rates, calls=parameters.get("calls"))
+    facts = [as_json(fact) for fact in compared(candidates, terms)]
+    return {"items": [candidate.item for candidate in candidates], "facts": facts}
 
 
 async def headers(request: web.Request) -> web.Response:

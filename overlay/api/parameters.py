@@ -398,6 +398,12 @@ PROOF = table(
     )
 )
 
+COMPARE = table(
+    parameter("id", "The id of a listing; two to four of them, repeated.", many=True, required=True),
+    SEARCH.names["calls"],
+    SEARCH.names["priceCurrency"],
+)
+
 RECEIPTS = table(
     parameter(
         "after",

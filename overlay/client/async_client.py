@@ -96,6 +96,7 @@ class AsyncOverlayClient:
     card = _sending(calls.card)
     history = _sending(calls.history)
     snippets = _sending(calls.snippets)
+    compare = _sending(calls.compare)
     changes = _sending(calls.changes)
     diagnose = _sending(calls.diagnose)
     check = _sending(calls.check)

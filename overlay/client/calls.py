@@ -10,6 +10,7 @@ from urllib.parse import quote as quoted
 
 import msgspec
 
+from overlay.answers.comparison import ListingComparison
 from overlay.answers.history import ListingHistory
 from overlay.answers.items import Item, ListingIds, ServerList, listing_model
 from overlay.answers.pages import ChangePage, SearchPage
@@ -108,6 +109,12 @@ def history(id_: str) -> Call[ListingHistory]:
 def snippets(id_: str) -> Call[UsageSnippets]:
     """Texts to copy: settings of MCP clients for a tool, and a call of an agent."""
     return Call(f"{_listing(id_)}/snippets", _model(UsageSnippets))
+
+
+def compare(*ids: str, calls: str | None = None, price_currency: str | None = None) -> Call[ListingComparison]:
+    """Two to four listings side by side; `calls` such as `50/day`."""
+    terms = _parameters(calls=calls, priceCurrency=price_currency)
+    return Call("/v1/compare", _model(ListingComparison), (*(("id", id_) for id_ in ids), *terms))
 
 
 def card(id_: str) -> Call[bytes]:

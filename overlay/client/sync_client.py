@@ -90,6 +90,7 @@ class OverlayClient:
     card = _waiting(AsyncOverlayClient.card)
     history = _waiting(AsyncOverlayClient.history)
     snippets = _waiting(AsyncOverlayClient.snippets)
+    compare = _waiting(AsyncOverlayClient.compare)
     changes = _waiting(AsyncOverlayClient.changes)
     stream = _iterating(AsyncOverlayClient.stream)
     diagnose = _waiting(AsyncOverlayClient.diagnose)

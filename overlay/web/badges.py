@@ -22,11 +22,6 @@ class Meaning(NamedTuple):
 
 
 MEANINGS: dict[str, Meaning] = {
-    "inscribed": Meaning(
-        "inscribed", "plain",
-        "The card itself is in the transaction that the listing names. No server can change a byte "
-        "unnoticed.",
-    ),
     "hash-verified": Meaning(
         "hash verified", "good",
         "A transaction names the SHA-256 of this card. The card was fetched from the address that the transaction "
@@ -41,11 +36,6 @@ MEANINGS: dict[str, Meaning] = {
         "drifted", "warn",
         "The address that the pointer names serves something else by now. Shown is the card with the hash named on "
         "chain.",
-    ),
-    "on-chain": Meaning(
-        "on chain", "plain",
-        "The transaction is in a block: this server stores the merkle path from it to a block header with proof of "
-        "work. On the listing's page your browser can check that for itself. It says nothing about the publisher.",
     ),
     "domain": Meaning(
         "domain", "good",
@@ -108,7 +98,7 @@ MEANINGS: dict[str, Meaning] = {
     ),
     PRICE: Meaning(
         "price changed", "warn",
-        "A price changed lately. The listing's page shows the old and the new one.",
+        "A price rose or became another one lately. The listing's page shows the old and the new one.",
     ),
     ADDRESS: Meaning(
         "pay-to changed", "warn",
@@ -130,12 +120,12 @@ class Badge(NamedTuple):
     tone: str
 
 
-def badges(item: Mapping[str, Any], *, proved: bool) -> list[Badge]:
-    """The badges of an item, the most important first; `proved`: a proof of its transaction is stored."""
-    return [_badge(kind, item) for kind in _kinds(item, proved=proved)]
+def badges(item: Mapping[str, Any]) -> list[Badge]:
+    """The badges of an item, the most important first: only facts that set it apart from other results."""
+    return [_badge(kind, item) for kind in _kinds(item)]
 
 
-def _kinds(item: Mapping[str, Any], *, proved: bool) -> Iterator[str]:
+def _kinds(item: Mapping[str, Any]) -> Iterator[str]:
     if item["status"] in MEANINGS:
         yield item["status"]
     if "deprecated" in item:
@@ -149,8 +139,6 @@ def _kinds(item: Mapping[str, Any], *, proved: bool) -> Iterator[str]:
         yield "signed" if signed["coversPricing"] else "signed-in-part"
     if item["integrity"] in MEANINGS:
         yield item["integrity"]
-    if proved:
-        yield "on-chain"
 
 
 def _warned(warnings: Iterable[Mapping[str, Any]]) -> Iterator[str]:

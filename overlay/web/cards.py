@@ -69,6 +69,7 @@ class Result:
     cheapest: Mapping[str, Any] | None
     about: About | None
     by_meaning: bool = False
+    may_be_compared: bool = False
 
 
 def result(
@@ -77,21 +78,22 @@ def result(
     about: About | None,
     ranges: RangesByPointer,
     *,
-    proved: bool,
     logo: str = "",
     by_meaning: bool = False,
+    may_be_compared: bool = False,
 ) -> Result:
     """The card of a listing, with the ranges of words marked in its name and summary."""
     return Result(
         item=item,
         mined=_mined(item),
-        badges=tuple(badges(item, proved=proved)),
+        badges=tuple(badges(item)),
         url=f"/listings/{segment(item['id'])}",
         mark=mark(item["id"], item["name"]),
         cheapest=cheapest,
         about=about,
         logo=logo,
         by_meaning=by_meaning,
+        may_be_compared=may_be_compared,
         **_texts(item, ranges),
     )
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from time import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from indexer.headers.networks import SCRYPT, by_caip2, mined
-from overlay.api import listing_api
+from overlay.api import listing_api, values
 from overlay.api.answers import SERVICES, weak_etag
 from overlay.api.executors import RECORDS, run_in
 from overlay.api.problems import NotFoundError
@@ -28,6 +29,9 @@ from overlay.web.cards import mark
 from overlay.web.price_lines import price_lines
 from overlay.web.rendering import LISTING_BYTES, html_answer, problem_page, render_within, wants_json
 from overlay.web.timeline import MOST, timeline
+from parsers.cards.intervals import interval_key, per_month
+from parsers.cards.money import plain
+from parsers.reasons import HIGH, severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +72,12 @@ _LONGEST_CURRENCY = 20
 
 async def listing(request: web.Request) -> web.Response:
     """A listing with its prices, proof and history, or its item as JSON when Accept prefers that. `in`: the currency
-    to convert prices to."""
+    to convert prices to; `calls`: how often it will be called, such as `50/day`."""
     if wants_json(request):
         return await listing_api.listing(request)
-    into = request.query.get(INTO, "").strip().upper()[:_LONGEST_CURRENCY] or FAMILIAR
+    terms = Terms.read(request.query)
     try:
-        body = await run_in(request, RECORDS, _page, request.app[SERVICES], request.match_info["id"], into)
+        body = await run_in(request, RECORDS, _page, request.app[SERVICES], request.match_info["id"], terms)
     except lookup.ListingNotFoundError as error:
         if isinstance(error, lookup.ListedUnderError) and (moved := listing_api.redirect("/listings/", error)):
             return moved
@@ -81,18 +85,38 @@ async def listing(request: web.Request) -> web.Response:
     return html_answer(body, etag=weak_etag(body))
 
 
-def _page(services: AppServices, text: str, into: str) -> bytes:
+class Terms(NamedTuple):
+    """How prices are shown: the currency to convert them to, and how often the listing will be called, as text and a
+    year ("" and None where that is not asked for, or cannot be read)."""
+
+    into: str
+    calls: str
+    calls_a_year: Decimal | None
+
+    @classmethod
+    def read(cls, parameters: Mapping[str, str]) -> Terms:
+        """The terms in the parameters of a page, of which anything is read."""
+        into, calls = parameters.get(INTO, "").strip().upper()[:_LONGEST_CURRENCY], parameters.get("calls", "").strip()
+        try:
+            return cls(into or FAMILIAR, calls, values.calls(calls) if calls else None)
+        except values.ValueRefusedError:
+            return cls(into or FAMILIAR, "", None)
+
+
+def _page(services: AppServices, text: str, terms: Terms) -> bytes:
     """The page of an id. Raises ListingNotFoundError."""
     store, exchange = services.store, services.exchange
     item = read_item(services, text)
     revisions = lookup.history(store, text)["revisions"]
     _, card = lookup.card(store, text)
     proved = item["txid"] in store.proved([item["txid"]])
-    shown = badges(item, proved=proved)
+    shown = badges(item)
     bodies: dict[str, bytes] = {}
     entries = timeline(store, revisions, bodies)
-    values = {
+    high = sum(severity(warning["code"]) == HIGH for warning in item["warnings"])
+    shown_values = {
         "item": item,
+        "high": high,
         "name": item.get("name") or item["id"],
         "mark": mark(item["id"], item.get("name") or item["id"]),
         "logo": addresses(services.logos, [item]).get(item.get("logo", ""), ""),
@@ -107,18 +131,24 @@ def _page(services: AppServices, text: str, into: str) -> bytes:
         "card_bytes": len(card),
         "proof": provable(item, proved=proved),
         "why_not": why_not(item),
-        "into": into,
+        "into": terms.into,
+        "calls": terms.calls,
         "has_receipts": RECEIPTS in services.brought,
-        **_prices(item, into, exchange),
+        **_prices(item, terms, exchange),
         "subjects": SUBJECTS,
         "usage": usage(lookup.single_listing(store, item["id"])) if "servers" not in item else None,
     }
-    return render_within("listing.html", LISTING_BYTES, **values)
+    return render_within("listing.html", LISTING_BYTES, **shown_values)
 
 
-def _prices(item: Mapping[str, Any], into: str, exchange: ExchangeRates) -> dict[str, Any]:
-    """The prices with their converted amounts, the currencies to choose from, and the rates used."""
-    rows = [(offer, about(offer["amount"], offer["currency"], into, exchange)) for offer in item.get("offers", ())]
+def _prices(item: Mapping[str, Any], terms: Terms, exchange: ExchangeRates) -> dict[str, Any]:
+    """The prices with their converted amounts and their cost for a month, the currencies to choose from, and the rates
+    used."""
+    into = terms.into
+    rows = [
+        (offer, about(offer["amount"], offer["currency"], into, exchange), _a_month(offer, terms.calls_a_year))
+        for offer in item.get("offers", ())
+    ]
     tables = exchange.usable()
     table = next((table for table in tables if into in table.rates), None)
     names = sorted({name for table in tables for name in table.rates})[:300]
@@ -128,3 +158,11 @@ def _prices(item: Mapping[str, Any], into: str, exchange: ExchangeRates) -> dict
         "rates": exchange.table_json(table) if table else None,
         "no_rate": exchange.missing(into)[1] if table is None else "",
     }
+
+
+def _a_month(offer: Mapping[str, Any], calls_a_year: Decimal | None) -> str | None:
+    """What an offer costs for a month of so many calls; None for a price of no length of time."""
+    if calls_a_year is None:
+        return None
+    monthly = per_month(Decimal(offer["amount"]), interval_key(offer["interval"]), calls_a_year)
+    return None if monthly is None else plain(monthly)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from overlay.api.parameters import SEARCH, optional, table
+from overlay.api.parameters import COMPARE, SEARCH, optional, table
 from overlay.api.routes import CSS, FORM, HTML, JSON, SCRIPT, SVG, WEBP, Route
 from overlay.web import (
     assets,
+    compare_page,
     guide,
     listing_page,
     publish_page,
@@ -18,6 +19,8 @@ from overlay.web import (
 
 _FORM_FIELDS = table(*optional(SEARCH.parameters))
 """Fields that are left empty are sent empty, and taken out of the page's address."""
+
+_COMPARE_FIELDS = table(*optional(COMPARE.parameters))
 
 _documentation = partial(Route, tag="documentation", conditional=True, limit=None)
 _page = partial(Route, tag="pages", media=(HTML, JSON))
@@ -30,6 +33,7 @@ ROUTES = (
     _documentation("/docs/{page}", guide.guide_page, None, media=(HTML,), errors=(404,)),
     _page("/", search_page.search, "Page", parameters=_FORM_FIELDS, empty=(302,), conditional=True),
     _page("/listings/{id}", listing_page.listing, "Listing", errors=(404,), conditional=True),
+    _page("/compare", compare_page.compare, "Comparison", parameters=_COMPARE_FIELDS, errors=(404,), conditional=True),
     _page("/publish", publish_page.publish, "Diagnosis", limit="costly"),
     _page(
         "/publish", publish_page.publish_pasted, "Diagnosis", method="POST", body="PublishForm", body_media=FORM,

@@ -67,9 +67,8 @@ def _items(services: AppServices, ids: Sequence[str]) -> Iterator[dict[str, Any]
 
 def _lead(services: AppServices, item: dict[str, Any]) -> Leads:
     cheapest = item["cheapest"]
-    proved = item["txid"] in services.store.proved([item["txid"]])
     logo = addresses(services.logos, [item]).get(item["logo"], "")
-    shown = result(item, cheapest, worth(cheapest, services.exchange), {}, proved=proved, logo=logo)
+    shown = result(item, cheapest, worth(cheapest, services.exchange), {}, logo=logo)
     waiting = item["pending"]["summary"] if "pending" in item else ""
     return Leads(item["id"], cut(item["name"], _NAME), render_card(shown), shown.badges, waiting)
 

@@ -189,9 +189,10 @@ def _page(services: AppServices, parameters: Pairs, outcome: SearchOutcome, heig
     identicons instead of the last logos. Reads the store: call it in a thread."""
     room = CARDS_BYTES
     page = _render_page(services, parameters, outcome, heights, room)
-    if (over := len(page.body) - PAGE_BYTES) > 0:
-        room = page.cards - over
-        page = _render_page(services, parameters, outcome, heights, room)
+    for _ in range(2):  # the link to the next page, which fewer cards bring, repeats the query string, too
+        if (over := len(page.body) - PAGE_BYTES) > 0:
+            room = page.cards - over
+            page = _render_page(services, parameters, outcome, heights, room)
     if (over := len(page.body) + page.logos * LOGO_BYTES - WITH_LOGOS) > 0:
         fewer = max(0, page.logos - ceil(over / (LOGO_BYTES - SIGN_BYTES)))
         page = _render_page(services, parameters, outcome, heights, room, fewer)
@@ -270,17 +271,17 @@ def _cards(
     """The cards that fit into `room` bytes, at least one, the first ones with logos; rendered, and their contents."""
     items = [json.loads(bytes(hit.item)) for hit in hits]
     logo_addresses = addresses(services.logos, items)
-    proved = services.store.proved({item["txid"] for item in items if "blockHeight" in item})
     cards: list[Markup] = []
     results: list[Result] = []
     for hit, item in zip(hits, items, strict=True):
         cheapest = hit.cheapest._asdict() if hit.cheapest else None
         amount, currency = hit.cheapest.converted if hit.cheapest and hit.cheapest.converted else (None, "")
         about = worth(cheapest, services.exchange) if amount is None else About(short(Decimal(amount)), currency)
-        is_proved = item["txid"] in proved
         logo = logo_addresses.get(item["logo"], "") if logos > 0 else ""
         ranges = ranges_in(item, plan)
-        shown = result(item, cheapest, about, ranges, proved=is_proved, logo=logo, by_meaning=hit.by_meaning)
+        shown = result(
+            item, cheapest, about, ranges, logo=logo, by_meaning=hit.by_meaning, may_be_compared=len(hits) > 1
+        )
         card = render_card(shown)
         room -= len(card.encode("utf-8", "replace"))
         if cards and room < 0:

@@ -21,8 +21,8 @@ def price_changes(before: Sequence[Offer], after: Sequence[Offer], note: str = "
     addresses; their details state the old and the new value. `note` is appended to both details.
 
     Offers with the same id are compared; an offer with a new id is compared with a dropped one, so that a new id hides
-    no change. Dropping an offer, or adding one while all others remain, is not a change of price. Any new address is a
-    change. There is no change from a card without offers.
+    no change. Dropping an offer, adding one while all others remain, and a lower amount alone are no reason. Any new
+    address is one. There is none where the card before has no offers.
     """
     if not before:
         return ()
@@ -62,7 +62,13 @@ def price_text(offer: Offer) -> str:
 
 def _prices(before: Sequence[Offer], after: Sequence[Offer]) -> str:
     pairs = changed_prices(before, after)
-    return _joined([_change(previous, offer) for previous, offer in pairs if previous and offer])
+    return _joined([_change(old, new) for old, new in pairs if old and new and not _is_cut(old, new)])
+
+
+def _is_cut(previous: Offer, offer: Offer) -> bool:
+    """Whether the amount alone differs, and is lower."""
+    is_alike = _unit(previous) == _unit(offer) and previous.accepted == offer.accepted
+    return is_alike and offer.amount < previous.amount
 
 
 def _addresses(before: Sequence[Offer], after: Sequence[Offer]) -> str:

@@ -44,9 +44,6 @@ async def test_a_transaction_is_followed_until_it_is_listed(world: World, tab: O
     world.mine(new)
     await page.locator(".verdict", has_text="Listed:").wait_for()
     assert "in block" in await page.locator(".steps li", has_text="Mined").inner_text()
-    await page.locator("#outcome .card .badge", has_text="on chain").click()
-    assert await page.locator("#about-on-chain").is_visible()
-    await page.keyboard.press("Escape")
     await page.locator(".verdict a").click()
     assert await page.locator("h1").text_content() == "Freshly mined"
 

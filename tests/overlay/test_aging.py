@@ -90,7 +90,7 @@ async def test_a_harmless_update_does_not_erase_the_warning_about_a_changed_pric
 ) -> None:
     index, chain = indexing
     tx = first = kit.inscribe(priced(1))
-    cards = [priced(9), *(priced(9, description=f"other words {number}") for number in range(70)), priced(5)]
+    cards = [priced(9), *(priced(9, description=f"other words {number}") for number in range(70)), priced(12)]
     chain.arrive(kit.mine(first))
     for body in cards:
         tx = kit.update(tx, body)
@@ -104,8 +104,8 @@ async def test_a_harmless_update_does_not_erase_the_warning_about_a_changed_pric
         warnings = aged(item, {"demo": now}, blocks)["warnings"]
         return [warning["detail"] for warning in warnings if warning["code"] == PRICE]
 
-    assert details(height, 1_008) == ["price rose from 1 to 5 USD"]
-    assert details(height, 50) == details(height + 49, 50) == ["price fell from 9 to 5 USD"]
+    assert details(height, 1_008) == ["price rose from 1 to 12 USD"]
+    assert details(height, 50) == details(height + 49, 50) == ["price rose from 9 to 12 USD"]
     assert details(height + 50, 50) == details(height, 0) == []
 
 
@@ -139,10 +139,10 @@ async def test_harmless_updates_do_not_erase_an_address_that_was_changed_and_cha
 
 async def test_a_price_that_is_what_it_was_is_no_change(indexing: tuple[Indexing, MemoryChain], kit: ChainKit) -> None:
     index, chain = indexing
-    first = kit.inscribe(priced(1))
-    dear = kit.update(first, priced(9))
-    again = kit.update(dear, priced(1))
-    for outpoint in (first, dear, again):
+    first = kit.inscribe(priced(9))
+    cheap = kit.update(first, priced(1))
+    again = kit.update(cheap, priced(9))
+    for outpoint in (first, cheap, again):
         chain.arrive(kit.mine(outpoint))
     await index.catch_up()
     item = listing(ListingRepository(index.store), str(first))
@@ -199,7 +199,7 @@ def test_a_card_without_a_hash_is_compared_with_what_was_served_before(tmp_path:
     store, writer = Store(engine), Writer(engine, clock)
     chain_marks.name_chain(writer, "demo", "bsv:regtest")
     offer = {"id": "o", "currency": "USD", "address": ALICE, "skillIds": ["do"]}
-    cards = [card("Alpha", **{"x-payment-config": [{**offer, "amount": amount}]}) for amount in (1, 5)]
+    cards = [card("Alpha", **{"x-payment-config": [{**offer, "amount": amount}]}) for amount in (1, 5, 7)]
 
     def item() -> dict[str, Any]:
         listed = listing(ListingRepository(store), "a.example")
@@ -222,8 +222,8 @@ def test_a_card_without_a_hash_is_compared_with_what_was_served_before(tmp_path:
     visits.record_fetch(writer, "a.example", serves(clock.tick(60_000), cards[1], state=FetchState.UNHASHED))
     assert aged(item(), {}, 1)["changedHeight"] == 51  # served again, and still the same
     clock.tick()
-    visits.record_fetch(writer, "a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))
-    assert codes(item()) == {PRICE}  # and back again
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), cards[2], state=FetchState.UNHASHED))
+    assert codes(item()) == {PRICE}  # and once more
     assert aged(item(), {}, 1)["changedHeight"] == 59
     writer.close()
     engine.dispose()

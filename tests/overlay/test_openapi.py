@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from indexer.store import connect
 from overlay.api.openapi import COMPONENTS, document
-from overlay.api.parameters import CHANGES, CHECK, HEADERS, PROOF, QUOTE, RECEIPTS, SEARCH, STREAM, SUGGEST
+from overlay.api.parameters import CHANGES, CHECK, COMPARE, HEADERS, PROOF, QUOTE, RECEIPTS, SEARCH, STREAM, SUGGEST
 from overlay.api.request_bodies import BODIES
 from overlay.api.services import AppServices
 from overlay.app.http_app import ROUTES, create_app, load_systems
@@ -30,7 +30,8 @@ from tests.overlay.fakes import API_SYSTEMS, FakeEngine, FakeStore, changed
 TABLES = {
     "/v1/search": SEARCH, "/v1/search/enhanced": SEARCH, "/": SEARCH, "/v1/suggest": SUGGEST, "/v1/changes": CHANGES,
     "/v1/check": CHECK, "/v1/headers": HEADERS, "/v1/listings/{id}/proof": PROOF, "/v1/stream": STREAM,
-    "/v1/quote": QUOTE, "/v1/delegations/revocations": REVOCATIONS, "/v1/listings/{id}/evidence": RECEIPTS,
+    "/v1/quote": QUOTE, "/v1/compare": COMPARE, "/compare": COMPARE,
+    "/v1/delegations/revocations": REVOCATIONS, "/v1/listings/{id}/evidence": RECEIPTS,
 }  # fmt: skip
 
 
@@ -117,6 +118,8 @@ def calls(services: AppServices) -> dict[str, list[str]]:
         "/v1/listings/{id}": [f"/v1/listings/{quote(id_, safe='')}" for id_ in ids],
         "/v1/listings/{id}/history": [f"/v1/listings/{id_}/history" for id_ in store.listings],
         "/v1/listings/{id}/card": [f"/v1/listings/{id_}/card" for id_ in store.listings],
+        "/v1/compare": ["/v1/compare?" + "&".join(f"id={quote(id_, safe='')}" for id_ in ids[:2])],
+        "/compare": ["/compare?" + "&".join(f"id={quote(id_, safe='')}" for id_ in ids[:2])],
         "/v1/listings/{id}/snippets": [
             f"/v1/listings/{quote(id_, safe='')}/snippets" for id_ in (TOWER, *(id_ for id_ in ids if "#" in id_))
         ],

@@ -280,14 +280,18 @@
   if (button) button.hidden = false;
 
   const convert = document.getElementById("convert");
-  const into = convert?.elements.namedItem("in");
-  into?.addEventListener("change", async () => {
-    const url = `${location.pathname}?${new URLSearchParams({ in: into.value })}`;
+  const compute = async (event) => {
+    event.preventDefault();
+    if (!convert.reportValidity()) return;
+    const fields = [...new FormData(convert)].filter(([, value]) => value.trim());
+    const url = `${location.pathname}?${new URLSearchParams(fields)}`;
     try {
       a2b.swap(await a2b.load(url));
       history.replaceState(null, "", url);
     } catch {
       convert.submit();
     }
-  });
+  };
+  convert?.addEventListener("change", compute);
+  convert?.addEventListener("submit", compute);
 })();

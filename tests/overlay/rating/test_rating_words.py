@@ -60,7 +60,7 @@ async def rated_item(registry: Registry, customers: int) -> dict[str, Any]:
 def shown(item: dict[str, Any]) -> dict[str, str]:
     """The words about a rating for people and models: on the card, at the command line, and in an answer of A2A."""
     return {
-        "page": render_card(result(item, None, None, {}, proved=True)),
+        "page": render_card(result(item, None, None, {})),
         "show": dict(trust_rows(item))["rating"],
         "search": "\n".join(card_lines(item)),
         "a2a": listing_line(item),

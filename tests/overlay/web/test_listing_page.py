@@ -73,16 +73,16 @@ async def test_a_deprecated_listing_shows_its_successor_and_leads_nowhere_by_its
         assert (answer.status, 'href="https://evil.example' in await answer.text()) == (200, False)
 
 
-async def test_a_page_does_not_unroll_all_skills_and_warns_before_them(serve: Serve, services: AppServices) -> None:
+async def test_a_page_does_not_unroll_all_skills(serve: Serve, services: AppServices) -> None:
     skills = [{"id": f"skill{number}", "name": f"Skill number {number}"} for number in range(20)]
     text = await shown(serve, services, skills=skills, **{"x-payment-config": [{"currency": "BSV", "amount": "x"}]})
     assert "Skill number 7 skill7 12 more Skill number 8" in text
-    assert text.index("Warnings") < text.index("Skills")
+    assert text.index("What it does") < text.index("What to beware of")
 
 
 async def test_a_name_that_is_its_id_is_shown_once(serve: Serve, services: AppServices) -> None:
     text = await shown(serve, services, skills=[{"id": "only_id"}, {"id": "same", "name": "same"}])
-    assert "Skills only_id same Address" in text
+    assert "What it does only_id same " in text
 
 
 async def test_without_rates_there_is_no_column_for_converted_prices(client: ClientSession) -> None:

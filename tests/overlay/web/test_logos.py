@@ -165,7 +165,7 @@ def test_what_is_looked_for_between_two_notes_is_bounded(stored: Stored) -> None
 
 def test_a_sign_is_hardly_longer_than_the_address_of_a_picture(services: AppServices) -> None:
     item = json.loads(engine_of(services).documents[0].item)
-    shown = result(item, None, None, {}, proved=False)
+    shown = result(item, None, None, {})
     pictured = len(render_card(replace(shown, logo=f"/logos/{DIGEST}")).encode())
     for number in range(100):
         signed = replace(shown, mark=mark(f"{number:064x}_0", "\U00020000"))

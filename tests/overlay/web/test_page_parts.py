@@ -409,19 +409,19 @@ ITEM: dict[str, Any] = {"status": "live", "domain": None, "integrity": "inscribe
 
 def test_every_badge_has_a_meaning_that_is_shown_once() -> None:
     hosted = {**ITEM, "domain": {"host": "a.example", "verified": True}, "integrity": "drifted", "pending": {}}
-    shown = badges(hosted, proved=True)
-    assert [badge.word for badge in shown] == ["update waiting", "a.example", "drifted", "on chain"]
-    assert [kind for kind, _ in explained([*shown, *shown])] == ["drifted", "on-chain", "domain", "update"]
+    shown = badges(hosted)
+    assert [badge.word for badge in shown] == ["update waiting", "a.example", "drifted"]
+    assert [kind for kind, _ in explained([*shown, *shown])] == ["drifted", "domain", "update"]
     for status in ("pending", "burned", "undecided"):
-        assert badges({**ITEM, "status": status}, proved=False)[0].kind == status
+        assert badges({**ITEM, "status": status})[0].kind == status
     warned = {**ITEM, "warnings": [{"code": "price-changed"}, {"code": "address-changed"}, {"code": "missing"}]}
-    assert [badge.kind for badge in badges(warned, proved=False)] == ["price-changed", "address-changed", "inscribed"]
+    assert [badge.kind for badge in badges(warned)] == ["price-changed", "address-changed"]
     assert all(meaning.text.endswith(".") and len(meaning.text) > 60 for meaning in MEANINGS.values())
 
 
 def test_a_copied_name_url_or_address_is_a_red_badge() -> None:
     codes = ["same-name", "same-url", "same-address"]
-    shown = badges({**ITEM, "warnings": [{"code": code} for code in codes]}, proved=True)
+    shown = badges({**ITEM, "warnings": [{"code": code} for code in codes]})
     assert [(badge.kind, badge.tone) for badge in shown[:3]] == [(code, "bad") for code in codes]
 
 

@@ -86,9 +86,7 @@ async def test_a_transaction_that_is_listed_shows_its_listings_by_name_and_as_re
     assert "from 0.00045 BSV per call" in html.text
     assert html.links().count(f"/listings/{TOWER}") == 2
     explained = {tag["id"] for tag in html.all("div") if tag.get("role") == "note"}
-    assert (
-        {button["popovertarget"] for button in html.all("button") if button.get("popovertarget")} == explained != set()
-    )
+    assert {button["popovertarget"] for button in html.all("button") if button.get("popovertarget")} == explained
 
 
 async def test_a_transaction_that_was_overtaken_leads_to_what_counts_now(serve: Serve, services: AppServices) -> None:

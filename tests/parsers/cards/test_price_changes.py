@@ -42,7 +42,8 @@ ONE = offers({})
         ([{"interval": None}], [(PRICE, "price changed from 1 USD per P1M to 1 USD")]),
         ([{"currency": "EUR"}], [(PRICE, "price changed from 1 USD per P1M to 1 EUR per P1M")]),
         ([{"address": EVE}], [(ADDRESS, f"the pay-to address changed from {ALICE} to {EVE}")]),
-        ([{"amount": "0.5"}], [(PRICE, "price fell from 1 to 0.5 USD per P1M")]),
+        ([{"amount": "0.5"}], []),
+        ([{"amount": "0.5", "currency": "BSV"}], [(PRICE, "price changed from 1 USD per P1M to 0.5 BSV per P1M")]),
         ([{"acceptedCurrencies": ["BSV"]}], [(PRICE, "1 USD per P1M can be paid in USD, BSV, before in USD")]),
         (
             [{"amount": 9, "address": EVE}],
