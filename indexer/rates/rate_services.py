@@ -37,7 +37,7 @@ class _CoinbaseRates(JsonObject):
     rates: dict[str, Any]
 
 
-class _Coinbase(JsonObject):
+class _CoinbaseAnswer(JsonObject):
     data: _CoinbaseRates
 
 
@@ -73,7 +73,7 @@ def _read_coingecko(value: Any, base: str) -> ServiceAnswer:
 
 def _read_coinbase(value: Any, _: str) -> ServiceAnswer:
     """`{"data": {"currency": "USD", "rates": {"EUR": "0.95", …}}}`, in units for one of `currency`."""
-    data = convert(value, _Coinbase).data
+    data = convert(value, _CoinbaseAnswer).data
     return ServiceAnswer(data.currency, {name: rate for name, rate in data.rates.items() if name != "BSV"})
 
 

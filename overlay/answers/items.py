@@ -235,8 +235,8 @@ class CheapestOffer(Record, kw_only=True, omit_defaults=True):
     per_day: PerDay
     converted: ConvertedPrice | None = None
     others: Annotated[
-        tuple[str, ...] | UnsetType, Meta(description="Currencies of prices that cannot be compared with this one.")
-    ] = UNSET
+        tuple[str, ...], Meta(description="Currencies of prices that cannot be compared with this one; absent without.")
+    ] = ()
 
 
 class MonthlyCost(Record, kw_only=True):

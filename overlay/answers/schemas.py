@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from overlay.answers import (
-    comparison,
     history,
     items,
     pages,
     payments,
     publishing,
     registry_status,
+    side_by_side,
     usage_snippets,
     verdicts,
 )
@@ -38,7 +38,7 @@ MODELS: dict[str, Any] = {
     "Change": pages.RegistryChange,
     "History": history.ListingHistory,
     "Revision": history.ListingRevision,
-    "Comparison": comparison.ListingComparison,
+    "Comparison": side_by_side.ListingComparison,
     "Snippets": usage_snippets.UsageSnippets,
     "Snippet": usage_snippets.UsageSnippet,
     "Proof": history.ListingProof,

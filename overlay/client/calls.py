@@ -10,7 +10,6 @@ from urllib.parse import quote as quoted
 
 import msgspec
 
-from overlay.answers.comparison import ListingComparison
 from overlay.answers.history import ListingHistory
 from overlay.answers.items import Item, ListingIds, ServerList, listing_model
 from overlay.answers.pages import ChangePage, SearchPage
@@ -18,6 +17,7 @@ from overlay.answers.payments import PaymentReview, PriceQuote
 from overlay.answers.publishing import CardReview, DiagnosisTrace, IngestState
 from overlay.answers.record import read
 from overlay.answers.registry_status import RegistryStatus
+from overlay.answers.side_by_side import ListingComparison
 from overlay.answers.usage_snippets import UsageSnippets
 from overlay.client.event_stream import Position
 

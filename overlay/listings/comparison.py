@@ -1,11 +1,11 @@
-"""What decides between listings, as facts in words side by side."""
+"""Listings side by side: the facts that decide between them, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from overlay.answers.comparison import ComparedFact
+from overlay.answers.side_by_side import ComparedFact
 from overlay.listings.listing import Listing
 from overlay.text.interval_words import per
 from overlay.text.rating_words import rating_words
@@ -28,20 +28,24 @@ class Candidate(NamedTuple):
 def compared(candidates: Sequence[Candidate], terms: OfferFilter) -> list[ComparedFact]:
     """The facts of these listings that any of them has; prices by `terms`: calls a year, currency and rates."""
     readers: dict[str, Callable[[Candidate], str | None]] = {
-        "does": lambda each: each.item["summary"] or None,
+        "does": lambda candidate: candidate.item["summary"] or None,
         "skills": _skills,
         "answers": _health,
-        "price": lambda each: _price(each, terms),
-        "cost": lambda each: _cost(each, terms),
-        "use": lambda each: " ".join([each.item["command"], *each.item["args"]]) or each.item["url"] or None,
-        "access": lambda each: _words(each.listing.usage.access),
-        "credentials": lambda each: _words(each.listing.usage.auth),
-        "protocol": lambda each: _words(each.listing.usage.protocols or each.listing.usage.transports),
-        "rating": lambda each: rating_words(each.item["rating"]) if each.item.get("rating") else None,
+        "price": lambda candidate: _price(candidate, terms),
+        "cost": lambda candidate: _cost(candidate, terms),
+        "use": lambda candidate: (
+            " ".join([candidate.item["command"], *candidate.item["args"]]) or candidate.item["url"] or None
+        ),
+        "access": lambda candidate: _words(candidate.listing.usage.access),
+        "credentials": lambda candidate: _words(candidate.listing.usage.auth),
+        "protocol": lambda candidate: _words(candidate.listing.usage.protocols or candidate.listing.usage.transports),
+        "rating": lambda candidate: rating_words(candidate.item["rating"]) if candidate.item.get("rating") else None,
         "beware": _beware,
         "domain": _domain,
-        "registered": lambda each: f"{each.item['chain']}, {each.item['timestamp'] or 'in no block yet'}",
-        "owner": lambda each: each.item["owner"],
+        "registered": lambda candidate: (
+            f"{candidate.item['chain']}, {candidate.item['timestamp'] or 'in no block yet'}"
+        ),
+        "owner": lambda candidate: candidate.item["owner"],
     }
     facts = []
     for fact, read in readers.items():
@@ -55,23 +59,23 @@ def _words(values: Sequence[str]) -> str | None:
     return ", ".join(values) or None
 
 
-def _skills(each: Candidate) -> str | None:
-    names = [skill["name"] or skill["id"] for skill in each.item["skills"]] or [*each.item["tools"]]
+def _skills(candidate: Candidate) -> str | None:
+    names = [skill["name"] or skill["id"] for skill in candidate.item["skills"]] or [*candidate.item["tools"]]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}" if names else None
 
 
-def _health(each: Candidate) -> str | None:
+def _health(candidate: Candidate) -> str | None:
     """Its state by the last probe, and when that was; None where nobody looked."""
-    health = each.item.get("health")
+    health = candidate.item.get("health")
     if not health:
         return None
     checked = f", checked {health['checkedAt']}" if health.get("checkedAt") else ""
     return f"{health['state']}{checked}"
 
 
-def _price(each: Candidate, terms: OfferFilter) -> str | None:
-    least = cheapest(entries(each.listing.card), terms._replace(calls=None))
+def _price(candidate: Candidate, terms: OfferFilter) -> str | None:
+    least = cheapest(entries(candidate.listing.card), terms._replace(calls=None))
     if least is None:
         return None
     offer, price = least.offer, worth(least.offer, terms)
@@ -79,9 +83,9 @@ def _price(each: Candidate, terms: OfferFilter) -> str | None:
     return f"{plain(offer.amount)} {offer.currency} {per(offer.interval_key)}{about}"
 
 
-def _cost(each: Candidate, terms: OfferFilter) -> str | None:
+def _cost(candidate: Candidate, terms: OfferFilter) -> str | None:
     """The cost of a month; None without `calls`, and without a price for them."""
-    least = cheapest(entries(each.listing.card), terms) if terms.calls is not None else None
+    least = cheapest(entries(candidate.listing.card), terms) if terms.calls is not None else None
     monthly = None if least is None else cost(least.offer, terms)
     if least is None or monthly is None:
         return None
@@ -92,13 +96,13 @@ def _is_converted(offer: Any, terms: OfferFilter) -> bool:
     return terms.price_currency not in (None, offer.currency)
 
 
-def _beware(each: Candidate) -> str | None:
-    codes = dict.fromkeys(warning["code"] for warning in each.item["warnings"] if warning["severity"] == HIGH)
-    return _words([*(["deprecated"] if "deprecated" in each.item else []), *codes])
+def _beware(candidate: Candidate) -> str | None:
+    codes = dict.fromkeys(warning["code"] for warning in candidate.item["warnings"] if warning["severity"] == HIGH)
+    return _words([*(["deprecated"] if "deprecated" in candidate.item else []), *codes])
 
 
-def _domain(each: Candidate) -> str | None:
-    domain = each.item["domain"]
+def _domain(candidate: Candidate) -> str | None:
+    domain = candidate.item["domain"]
     if not domain:
         return None
     if domain["verified"]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from msgspec import UNSET
-
 from overlay.answers.items import CheapestOffer, ConvertedPrice, MonthlyCost
 from overlay.answers.record import Amount, encode
 from overlay.search.memo import cached_if
@@ -44,7 +42,7 @@ def _priced(offer: Cheapest, rate: Decimal | None) -> CheapestOffer:
     daily = per_day(Decimal(offer.amount), offer.interval)
     priced = CheapestOffer(
         offer_id=offer.offer_id, amount=Amount(offer.amount), currency=offer.currency, interval=offer.interval,
-        per_day=None if daily is None else Amount(daily), others=offer.others or UNSET,
+        per_day=None if daily is None else Amount(daily), others=offer.others,
     )  # fmt: skip
     if offer.converted is not None and rate is not None:
         amount, into = offer.converted

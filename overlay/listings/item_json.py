@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from msgspec import UNSET
 from msgspec.structs import fields
 
 from overlay.answers.items import (
@@ -260,7 +259,7 @@ def cheapest_json(offers: Sequence[Offer]) -> dict[str, Any] | None:
     offer = least.offer
     cheapest: dict[str, Any] = as_json(CheapestOffer(
         offer_id=offer.id, amount=Amount(offer.amount), currency=offer.currency, interval=offer.interval_key,
-        per_day=_amount(per_day(offer.amount, offer.interval_key)), others=least.others or UNSET,
+        per_day=_amount(per_day(offer.amount, offer.interval_key)), others=least.others,
     ))  # fmt: skip
     return cheapest
 

@@ -75,7 +75,7 @@ async def listing(request: web.Request) -> web.Response:
     to convert prices to; `calls`: how often it will be called, such as `50/day`."""
     if wants_json(request):
         return await listing_api.listing(request)
-    terms = Terms.read(request.query)
+    terms = PriceTerms.read(request.query)
     try:
         body = await run_in(request, RECORDS, _page, request.app[SERVICES], request.match_info["id"], terms)
     except lookup.ListingNotFoundError as error:
@@ -85,7 +85,7 @@ async def listing(request: web.Request) -> web.Response:
     return html_answer(body, etag=weak_etag(body))
 
 
-class Terms(NamedTuple):
+class PriceTerms(NamedTuple):
     """How prices are shown: the currency to convert them to, and how often the listing will be called, as text and a
     year ("" and None where that is not asked for, or cannot be read)."""
 
@@ -94,7 +94,7 @@ class Terms(NamedTuple):
     calls_a_year: Decimal | None
 
     @classmethod
-    def read(cls, parameters: Mapping[str, str]) -> Terms:
+    def read(cls, parameters: Mapping[str, str]) -> PriceTerms:
         """The terms in the parameters of a page, of which anything is read."""
         into, calls = parameters.get(INTO, "").strip().upper()[:_LONGEST_CURRENCY], parameters.get("calls", "").strip()
         try:
@@ -103,7 +103,7 @@ class Terms(NamedTuple):
             return cls(into or FAMILIAR, "", None)
 
 
-def _page(services: AppServices, text: str, terms: Terms) -> bytes:
+def _page(services: AppServices, text: str, terms: PriceTerms) -> bytes:
     """The page of an id. Raises ListingNotFoundError."""
     store, exchange = services.store, services.exchange
     item = read_item(services, text)
@@ -141,7 +141,7 @@ def _page(services: AppServices, text: str, terms: Terms) -> bytes:
     return render_within("listing.html", LISTING_BYTES, **shown_values)
 
 
-def _prices(item: Mapping[str, Any], terms: Terms, exchange: ExchangeRates) -> dict[str, Any]:
+def _prices(item: Mapping[str, Any], terms: PriceTerms, exchange: ExchangeRates) -> dict[str, Any]:
     """The prices with their converted amounts and their cost for a month, the currencies to choose from, and the rates
     used."""
     into = terms.into
@@ -161,7 +161,7 @@ def _prices(item: Mapping[str, Any], terms: Terms, exchange: ExchangeRates) -> d
 
 
 def _a_month(offer: Mapping[str, Any], calls_a_year: Decimal | None) -> str | None:
-    """What an offer costs for a month of so many calls; None for a price of no length of time."""
+    """The cost of an offer for a month of so many calls; None for a price of no length of time."""
     if calls_a_year is None:
         return None
     monthly = per_month(Decimal(offer["amount"]), interval_key(offer["interval"]), calls_a_year)

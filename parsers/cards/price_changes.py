@@ -21,8 +21,8 @@ def price_changes(before: Sequence[Offer], after: Sequence[Offer], note: str = "
     addresses; their details state the old and the new value. `note` is appended to both details.
 
     Offers with the same id are compared; an offer with a new id is compared with a dropped one, so that a new id hides
-    no change. Dropping an offer, adding one while all others remain, and a lower amount alone are no reason. Any new
-    address is one. There is none where the card before has no offers.
+    no change. Dropping an offer, adding one while all others remain, and a lower amount alone give none. Any new
+    address gives one. There is none where the card before has no offers.
     """
     if not before:
         return ()
