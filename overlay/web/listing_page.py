@@ -18,10 +18,12 @@ from overlay.api.problems import NotFoundError
 from overlay.api.protocol_requests import read_item
 from overlay.api.services import AppServices
 from overlay.api.shared_services import RECEIPTS
+from overlay.engines import EngineError
 from overlay.listings import lookup
 from overlay.listings.pending_changes import SUBJECTS
 from overlay.listings.snippets import usage
 from overlay.pricing.exchange_rates import ExchangeRates
+from overlay.search.query import Query
 from overlay.web.amounts import FAMILIAR, about
 from overlay.web.assets import addresses
 from overlay.web.badges import SAME, badges, explained
@@ -68,6 +70,8 @@ INTO = "in"
 """The parameter of the page that names the currency to convert prices to."""
 
 _LONGEST_CURRENCY = 20
+_SKILLS_COMPARED, _FEW_PRICED = 3, 3
+"""Skills whose prices are compared with those of other listings, and how many listings have to have one."""
 
 
 async def listing(request: web.Request) -> web.Response:
@@ -134,6 +138,7 @@ def _page(services: AppServices, text: str, terms: PriceTerms) -> bytes:
         "into": terms.into,
         "calls": terms.calls,
         "has_receipts": RECEIPTS in services.brought,
+        "cheapest_of": _cheapest_of(services, item),
         **_prices(item, terms, exchange),
         "subjects": SUBJECTS,
         "usage": usage(lookup.single_listing(store, item["id"])) if "servers" not in item else None,
@@ -166,3 +171,24 @@ def _a_month(offer: Mapping[str, Any], calls_a_year: Decimal | None) -> str | No
         return None
     monthly = per_month(Decimal(offer["amount"]), interval_key(offer["interval"]), calls_a_year)
     return None if monthly is None else plain(monthly)
+
+
+def _cheapest_of(services: AppServices, item: Mapping[str, Any]) -> dict[str, int]:
+    """By the ids of its first skills: how many listings have a price for the skill in the currency and interval of the
+    cheapest price of this one, where these are at least three and this one is the cheapest of them."""
+    engine, least = services.engine, item.get("cheapest")
+    ranks: dict[str, int] = {}
+    if not least or item["status"] != "live":
+        return ranks
+    for skill in item["skills"][:_SKILLS_COMPARED]:
+        query = Query(
+            skills=(skill["id"].casefold(),), intervals=(least["interval"],), min_price=Decimal(0),
+            price_currency=least["currency"], statuses=("live",), sort="price", limit=1,
+        )  # fmt: skip
+        try:
+            hits = engine.search(query)
+        except EngineError:  # the page is of the store, and is shown while the index is not there
+            break
+        if hits.total >= _FEW_PRICED and [hit.id for hit in hits.hits] == [item["id"]]:
+            ranks[skill["id"]] = hits.total
+    return ranks

@@ -50,6 +50,35 @@ async def test_a_page_takes_one_of_the_few_threads_that_read_histories(
     assert names[0].startswith("history or proof")
 
 
+async def test_the_cheapest_of_several_for_a_skill_says_of_how_many(serve: Serve, services: AppServices) -> None:
+    price = {"amount": "5", "currency": "USD", "interval": "month"}
+    text = await shown(serve, services, skills=[{"id": "s"}], **{"x-payment-config": [price]})
+    assert "cheapest of" not in text, "nobody else has a price"
+    listing = services.store.listing(TOWER)
+    assert listing is not None
+    card = {"name": "A", "url": "https://a.example", "skills": [{"id": "S"}], "x-payment-config": [price]}
+    alone = with_listing(services, replace(listing, card_body=json.dumps(card).encode()))
+    engine = alone.engine
+    assert isinstance(engine, FakeEngine)
+    engine.documents += [replace(engine.documents[0], id=f"{TOWER}{number}") for number in range(2)]
+    text = (await page(await serve(alone), f"/listings/{TOWER}")).text
+    assert "S cheapest of 3 per month in USD" in text
+    query = engine.requests[-1]
+    assert (query.skills, query.intervals, query.price_currency, query.sort) == (("s",), ("P1M",), "USD", "price")
+
+
+async def test_a_page_computes_what_a_use_costs_a_month(serve: Serve, services: AppServices) -> None:
+    listing = services.store.listing(TOWER)
+    assert listing is not None
+    prices = [{"amount": "0.1", "currency": "USD"}, {"amount": "7", "currency": "USD", "interval": "once"}]
+    card = {"name": "A", "url": "https://a.example", "skills": [{"id": "s"}], "x-payment-config": prices}
+    client = await serve(with_listing(services, replace(listing, card_body=json.dumps(card).encode())))
+    text = (await page(client, f"/listings/{TOWER}?calls=120/year")).text
+    assert "1 USD" in text
+    assert "for no time" in text
+    assert "a month" not in (await page(client, f"/listings/{TOWER}?calls=many")).text
+
+
 async def test_a_burned_listing_says_so_in_words(client: ClientSession, services: AppServices) -> None:
     assert isinstance(services.store, FakeStore)
     burned = next(listing.state.id for listing in services.store.listings.values() if listing.state.status == "burned")
