@@ -64,7 +64,7 @@ def _changes(listing: Listing) -> Iterator[PendingChange]:
     if pending.cards is not None and not pending.is_burned:
         card = _same(listing, pending.cards)
         values += _of_cards(listing.card, card)
-        values.append(("deprecated", _notice_text(listing.deprecation), _notice_text(notice_of(pending.map, card))))
+        values.append(("deprecated", notice_text(listing.deprecation), notice_text(notice_of(pending.map, card))))
     yield from _differing(values)
 
 
@@ -109,7 +109,7 @@ def _of_cards(before: Shown, after: Shown | None) -> Iterator[tuple[str, str | N
         yield "skills", ", ".join(old_skills), ", ".join(new_skills)
 
 
-def _notice_text(notice: Deprecation | None) -> str | None:
+def notice_text(notice: Deprecation | None) -> str | None:
     """A notice of deprecation in words, None without one."""
     if notice is None:
         return None

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from indexer.model import Status
 from overlay.listings.card_texts import read_card
-from overlay.listings.pending_changes import MAX_CHANGES, PendingChange, card_changes
+from overlay.listings.listing import notice_of
+from overlay.listings.pending_changes import MAX_CHANGES, PendingChange, card_changes, notice_text
 from parsers.cards import ToolConfig
 from parsers.errors import CardError
 
@@ -62,10 +63,20 @@ def _owner(before: HistoryEntry, after: HistoryEntry) -> Iterator[PendingChange]
 def _cards(
     id_: str, before: HistoryEntry, after: HistoryEntry, bodies: Mapping[bytes, bytes]
 ) -> Iterator[PendingChange]:
+    """The changes of the card, and of the owner's notice that the listing is deprecated."""
+    old, new = (_shown(id_, entry, bodies.get(_digest(entry) or b"")) for entry in (before, after))
+    if not (old and new):
+        return
     if _digest(before) != _digest(after):
-        old, new = (_shown(id_, entry, bodies.get(_digest(entry) or b"")) for entry in (before, after))
-        if old and new:
-            yield from card_changes(old, new)
+        yield from card_changes(old, new)
+    notices = [
+        notice_text(
+            notice_of(entry.event.state.map if entry.event.state else {}, shown[0] if len(shown) == 1 else None)
+        )
+        for entry, shown in ((before, old), (after, new))
+    ]
+    if notices[0] != notices[1]:
+        yield PendingChange("deprecated", *notices)
 
 
 def _shown(id_: str, entry: HistoryEntry, body: bytes | None) -> Sequence[Shown]:

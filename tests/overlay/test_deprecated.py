@@ -68,6 +68,11 @@ async def test_an_owner_deprecates_a_listing_and_takes_it_back(registry: Unconfi
     await registry.look()
     assert [item["id"] for item in registry.ask(updated_since=registry.kit.tip.time)] == [str(old)]
     assert [item["id"] for item in registry.ask(deprecated=False)] == [str(old), str(other)]
+    revisions = lookup.history(registry.catalogue, str(old))["revisions"]
+    notices = [[row for row in revision.get("changes", ()) if row["what"] == "deprecated"] for revision in revisions]
+    assert notices == [
+        [{"what": "deprecated", "from": text, "to": None}], [], [{"what": "deprecated", "from": None, "to": text}], [],
+    ]  # fmt: skip
 
 
 async def test_a_newcomer_may_be_deprecated_from_the_beginning(registry: UnconfirmedRegistry) -> None:
