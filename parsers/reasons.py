@@ -85,6 +85,7 @@ SENTENCES: dict[str, str] = {
     "ignored": "not read: {}",
     "skill-id": "a skill without an id is ignored",
     "skill-repeated": "two skills have the id {}",
+    "tools-changed": "its endpoint lists other tools than those that were seen first: {}",
     "motebit-claim": "the Motebit identity that the card states is ignored: {}",
     "key-changed": "the host of the agent serves another Motebit key since {}, and the key that it published first did "
     "not sign it",
@@ -146,7 +147,7 @@ SEVERITIES: dict[str, str] = {
     **dict.fromkeys(
         ("unpinned", "shell-characters", "runs-commands", "url-local", "drifted", "card-signature", "headers-unproved",
          UNPROVED, "same-name", "same-url", "same-address", "address-checksum", "unpayable", "price-changed",
-         "address-changed", "motebit-claim"),
+         "address-changed", "motebit-claim", "tools-changed"),
         LOW,
     ),
 }  # fmt: skip

@@ -259,6 +259,15 @@ class CardSigner(Record, kw_only=True):
     form: Annotated[str, Meta(description="Which form of signature it is.")]
 
 
+class ItemTools(Record, kw_only=True):
+    """The tools that the URL of a listing lists (`tools/list`): `at` is the first visit that saw these, with their
+    SHA-256 in the order of their names."""
+
+    observed_at: Time = field(name="at")
+    sha256: Txid
+    count: Count
+
+
 class EndpointHandshake(Record, kw_only=True, omit_defaults=True):
     """The outcome of the newest handshake with an MCP endpoint; `added`, `removed` and `changed` name tools."""
 
@@ -389,6 +398,10 @@ class ListingHead(Record, kw_only=True, omit_defaults=True):
     health: Annotated[ItemHealth | None, Meta(description="Whether its URL answers; absent where nobody looked.")] = (
         None
     )
+    observed_tools: Annotated[
+        ItemTools | None,
+        Meta(description="The tools that its URL lists, at `/v1/listings/{id}/tools`; absent where nobody looked."),
+    ] = None
     anchor_count: Annotated[
         Count, Meta(description="How many pointers there are to it; `anchors` has the most important ones.")
     ] = 0

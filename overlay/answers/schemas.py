@@ -10,6 +10,7 @@ import msgspec
 from overlay.answers import (
     history,
     items,
+    observed_tools,
     pages,
     payments,
     publishing,
@@ -39,6 +40,7 @@ MODELS: dict[str, Any] = {
     "History": history.ListingHistory,
     "Revision": history.ListingRevision,
     "Comparison": side_by_side.ListingComparison,
+    "Tools": observed_tools.ListedTools,
     "Snippets": usage_snippets.UsageSnippets,
     "Snippet": usage_snippets.UsageSnippet,
     "Proof": history.ListingProof,

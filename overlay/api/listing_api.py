@@ -24,6 +24,7 @@ from overlay.listings.ids import parse_id
 from overlay.listings.lookup import ListedUnderError
 from overlay.listings.repository import ListingRepository
 from overlay.listings.snippets import usage
+from overlay.listings.tool_list import tool_list
 from overlay.text.compact_json import encode
 from parsers.cards.offer_filter import OfferFilter
 
@@ -107,6 +108,17 @@ def comparison(services: AppServices, parameters: Mapping[str, Any]) -> Any:
     terms = OfferFilter(price_currency=currency, rates=rates, calls=parameters.get("calls"))
     facts = [as_json(fact) for fact in compared(candidates, terms)]
     return {"items": [candidate.item for candidate in candidates], "facts": facts}
+
+
+async def tools(request: web.Request) -> web.Response:
+    """The tools that the URL of a listing lists, with their schemas, as a visit observed them (`tools/list`), and how
+    they differ from those that were seen first. 404 where nobody looked. Descriptions are strangers' texts."""
+    store, id_ = request.app[SERVICES].store, request.match_info["id"]
+    return conditional(await read_json(request, _tools, store, id_))
+
+
+def _tools(store: ListingRepository, id_: str) -> Any:
+    return as_json(tool_list(store, id_))
 
 
 async def headers(request: web.Request) -> web.Response:

@@ -124,6 +124,7 @@ ROUTES = (
     _listing("/v1/listings/{id}/proof", listing_api.proof, "Proof", parameters=PROOF),
     _listing("/v1/listings/{id}/snippets", listing_api.snippets, "Snippets"),
     _listing("/v1/compare", listing_api.compare, "Comparison", parameters=COMPARE),
+    _listing("/v1/listings/{id}/tools", listing_api.tools, "Tools"),
     _listing("/v1/headers", listing_api.headers, "Headers", parameters=HEADERS, errors=()),
     _publishing(
         "/v1/listings/{id}/recheck", publisher_api.recheck, "Recheck", errors=(404, 409), status=202, limit="ingest",

@@ -97,6 +97,7 @@ class AsyncOverlayClient:
     history = _sending(calls.history)
     snippets = _sending(calls.snippets)
     compare = _sending(calls.compare)
+    tools = _sending(calls.tools)
     changes = _sending(calls.changes)
     diagnose = _sending(calls.diagnose)
     check = _sending(calls.check)

@@ -12,6 +12,7 @@ import msgspec
 
 from overlay.answers.history import ListingHistory
 from overlay.answers.items import Item, ListingIds, ServerList, listing_model
+from overlay.answers.observed_tools import ListedTools
 from overlay.answers.pages import ChangePage, SearchPage
 from overlay.answers.payments import PaymentReview, PriceQuote
 from overlay.answers.publishing import CardReview, DiagnosisTrace, IngestState
@@ -115,6 +116,11 @@ def compare(*ids: str, calls: str | None = None, price_currency: str | None = No
     """Two to four listings side by side; `calls` such as `50/day`."""
     terms = _parameters(calls=calls, priceCurrency=price_currency)
     return Call("/v1/compare", _model(ListingComparison), (*(("id", id_) for id_ in ids), *terms))
+
+
+def tools(id_: str) -> Call[ListedTools]:
+    """The tools that the URL of a listing lists, with their schemas, as a visit observed them."""
+    return Call(f"{_listing(id_)}/tools", _model(ListedTools))
 
 
 def card(id_: str) -> Call[bytes]:

@@ -91,6 +91,7 @@ class OverlayClient:
     history = _waiting(AsyncOverlayClient.history)
     snippets = _waiting(AsyncOverlayClient.snippets)
     compare = _waiting(AsyncOverlayClient.compare)
+    tools = _waiting(AsyncOverlayClient.tools)
     changes = _waiting(AsyncOverlayClient.changes)
     stream = _iterating(AsyncOverlayClient.stream)
     diagnose = _waiting(AsyncOverlayClient.diagnose)

@@ -18,6 +18,7 @@ from overlay.text.terminal import say
 from parsers.cards.intervals import interval_key
 
 if TYPE_CHECKING:
+    from overlay.answers.observed_tools import ListedTools
     from overlay.answers.usage_snippets import UsageSnippets
     from overlay.commands.options import Commands
 
@@ -36,12 +37,17 @@ def add(commands: Commands) -> None:
             parser.add_argument(
                 "--snippets", action="store_true", help="print how to use it: settings of MCP clients, or a call"
             )
+            parser.add_argument(
+                "--tools", action="store_true", help="print the tools that its URL lists, as a visit observed them"
+            )
         add_url(parser)
         add_json(parser)
 
 
 def show(args: Namespace) -> int:
-    """Print one listing, or how to use it."""
+    """Print one listing, how to use it, or its tools."""
+    if args.tools:
+        return _show_tools(args)
     if args.snippets:
         return _show_snippets(args)
     answer = ask(args.url, lambda calls: calls.get(args.id)) if args.url else _listing(settings_of(args), args.id)
@@ -59,6 +65,37 @@ def _show_snippets(args: Namespace) -> int:
         answer = as_json(_usage(settings_of(args), args.id))
     print_answer(args, answer, _print_snippets)
     return 0 if answer["snippets"] else 1
+
+
+def _show_tools(args: Namespace) -> int:
+    """Print the tools that a URL lists."""
+    from overlay.answers.record import as_json
+
+    if args.url:
+        answer = ask(args.url, lambda calls: calls.tools(args.id))
+    else:
+        answer = as_json(_tools(settings_of(args), args.id))
+    print_answer(args, answer, _print_tools)
+    return 0
+
+
+def _tools(settings: Settings, id_: str) -> ListedTools:
+    from overlay.app.storage import open_store
+    from overlay.listings.repository import ListingRepository
+    from overlay.listings.tool_list import tool_list
+
+    with closing(open_store(settings, create=False)) as store:
+        return tool_list(ListingRepository(store), id_)
+
+
+def _print_tools(answer: Mapping[str, Any]) -> None:
+    observed = answer["observed"]
+    say(f"{observed['count']:,} tools since {observed['at']}  {observed['sha256']}")
+    for kind, names in answer["changes"].items():
+        for name in names:
+            say(f"  {kind:<10}{on_one_line(name)}")
+    for tool in answer["tools"]:
+        say(f"  {'tool':<10}{on_one_line(tool['name'])}: {on_one_line(tool.get('description', ''))}")
 
 
 def _usage(settings: Settings, id_: str) -> UsageSnippets:
@@ -162,6 +199,8 @@ def _show(item: Mapping[str, Any]) -> None:
             say(f"  {title:<10}{on_one_line(item[name])}")
     for title, line in trust_rows(item):
         say(f"  {title:<10}{on_one_line(line)}")
+    if tools := item.get("observedTools"):
+        say(f"  {'tools':<10}{tools['count']:,} observed, since {tools['at']} (--tools)")
     if sale := item.get("sale"):
         payee = f" to {on_one_line(sale['payTo'])}" if sale["payTo"] else ""
         say(f"  {'for sale':<10}{sale['satoshis']:,} satoshis{payee}, bought by a wallet")

@@ -17,6 +17,7 @@ from indexer.headers.networks import ticker_of
 from indexer.resolution.pointer_service import PointerListing, is_outpoint, pointer_listings
 from indexer.store.badges import DomainBadge
 from indexer.store.card_signatures import StoredSignature
+from indexer.store.observed_tools import ObservedTools
 from overlay.installation import NAMES
 from overlay.listings import from_pointer
 from overlay.listings.records import PreviousCard, Registration
@@ -43,15 +44,16 @@ Revisions = Mapping[str, store.RegistrationHistory]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationFacts:
-    """Stored facts of registrations besides their events: badges and the facts of systems by id, results of checking
-    signatures by the SHA-256 of the card, when outpoints were seen unspent (seconds since 1970), and the sales that
-    they offer."""
+    """Stored facts of registrations besides their events: badges, observed tools and the facts of systems by id,
+    results of checking signatures by the SHA-256 of the card, when outpoints were seen unspent (seconds since 1970),
+    and the sales that they offer."""
 
     badges: Mapping[str, DomainBadge]
     systems: Callable[[str], Facts]
     signatures: Mapping[bytes, StoredSignature]
     checked: Mapping[Outpoint, int]
     sales: Mapping[Outpoint, Sale]
+    observed: Mapping[str, Mapping[str, ObservedTools]]
 
     def with_facts(self, registration: Registration, *, is_pointed: bool = False) -> Registration:
         """A registration with its stored facts. A registration that is listed from pointers has no badge."""
@@ -62,6 +64,7 @@ class RegistrationFacts:
             facts=self.systems(id_),
             signature=self.signatures.get(registration.state.card),
             sale=self.sales.get(outpoint) if outpoint else None,
+            observed=self.observed.get(id_, {}),
         )
 
 
@@ -114,6 +117,7 @@ class Assembler:
             signatures=self._store.signatures.get(signed) if signed else {},
             checked=self._checked(of_chains),
             sales=self._sales(of_chains),
+            observed=self._store.tools.of_registrations(requested),
         )
 
     def _from_pointers(self, pointers: PointerListing) -> Registration | None:

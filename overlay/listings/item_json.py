@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +22,7 @@ from overlay.answers.items import (
     ItemOffer,
     ItemSale,
     ItemSkill,
+    ItemTools,
     PendingUpdate,
     ServerList,
     StoredItem,
@@ -61,6 +63,7 @@ def registration_json(listings: Sequence[Listing]) -> dict[str, Any]:
     first = listings[0]
     if len(listings) == 1:
         return listing_json(first) | {"cheapest": cheapest_json(first.card.offers)}
+    first = replace(first, observed={})  # those are of one server
     more = {name: value for name, value in first.members_of_systems.items() if name in ServerList.__struct_fields__}
     servers = ServerList(
         **_head(first) | {"pending": pending_update(listings)}, **more, id=first.state.id,
@@ -69,6 +72,15 @@ def registration_json(listings: Sequence[Listing]) -> dict[str, Any]:
     )  # fmt: skip
     answer: dict[str, Any] = decode(recent_changes.prefixed(encode(servers), _changes(first)))
     return answer
+
+
+def item_tools(listing: Listing) -> ItemTools | None:
+    """The first visit that saw the tools of its URL, with their digest and number; None where nobody looked."""
+    tools = listing.observed_tools
+    if tools is None:
+        return None
+    observed_at = timestamp_of_milliseconds(tools.observed_at) or ""
+    return ItemTools(observed_at=observed_at, sha256=tools.sha256, count=tools.count)
 
 
 def _changes(listing: Listing) -> list[dict[str, Any]]:
@@ -108,6 +120,7 @@ def _head(listing: Listing) -> dict[str, Any]:
         "pending": pending_update([listing]),
         "deprecated": _deprecation(listing),
         "sale": _sale(listing),
+        "observed_tools": item_tools(listing),
     }  # fmt: skip
     if pointers is None or pointers.resolution is None:
         return members

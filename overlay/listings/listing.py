@@ -25,6 +25,7 @@ from parsers.pointers.locator import url_host
 from parsers.reasons import HIGH, Reason, severity
 
 if TYPE_CHECKING:
+    from indexer.store.observed_tools import ObservedTools
     from overlay.search.forward import Analysed
 
 Shown = AgentCard | McpServer
@@ -78,10 +79,15 @@ class Listing(Registration):
 
     @cached_property
     def analysed(self) -> Analysed:
-        """Its analysed texts, for search and duplicate detection."""
+        """The analysed texts of its card, for search and duplicate detection."""
         from overlay.search.forward import Analysed  # with numpy, which a check of a card does not need
 
         return Analysed.read(self.card, self.more_texts)
+
+    @property
+    def observed_tools(self) -> ObservedTools | None:
+        """The tools that its URL lists; None where nobody looked."""
+        return self.observed.get(self.card.url)
 
     @property
     def status(self) -> str:
@@ -124,7 +130,7 @@ class Listing(Registration):
     @property
     def all_warnings(self) -> tuple[Reason, ...]:
         """Warnings of the config, the reason why it is undecided, and warnings about the chain's headers, a drifted
-        card and its signature, and those of systems."""
+        card and its signature, the tools of its endpoint, and those of systems."""
         resolution = self.pointers.resolution if self.pointers else None
         reasons = [*self.warnings]
         if self.undecided and self.status == "undecided":
@@ -138,6 +144,9 @@ class Listing(Registration):
         if self.signature is not None and self.signature.verdict.state is CheckedState.REFUSED:
             code = self.signature.verdict.reason
             reasons.append(Reason("card-signature", _UNVERIFIED.get(code, code)))
+        if (tools := self.observed_tools) is not None:
+            reasons += [Reason("tools-changed", tools.changes.words)] if any(tools.changes) else []
+            reasons += tools.findings
         for source, value in self.facts.values():
             reasons += source.warnings(self, value)
         return tuple(reasons)

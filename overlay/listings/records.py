@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from indexer.resolution.pointer_service import PointerListing
     from indexer.store.badges import DomainBadge
     from indexer.store.card_signatures import StoredSignature
+    from indexer.store.observed_tools import ObservedTools
     from parsers.cards import AgentCard, McpServer
     from parsers.inscriptions.ordlock import Sale
 
@@ -59,7 +60,8 @@ class Registration:
     signatures, None for a card without; `facts` are those that systems add. `headers_unproved`: headers of its chain
     were accepted without their proof of work. `notice_time` is of the first block since which its MAP has said what it
     says, that it is deprecated or not any more, in seconds since 1970; None while that is unconfirmed, and without it.
-    `sale` is what its output offers where that is a sale (OrdLock).
+    `sale` is what its output offers where that is a sale (OrdLock). `observed` are the tools of the endpoints that its
+    card names, by URL: facts about these, for the current state alone.
     """
 
     state: RegistrationState
@@ -79,6 +81,7 @@ class Registration:
     notice_time: int | None = None
     signature: StoredSignature | None = None
     sale: Sale | None = None
+    observed: Mapping[str, ObservedTools] = field(default_factory=dict)
     facts: Facts = field(default_factory=no_facts)
 
     @property

@@ -61,7 +61,7 @@ Portion = tuple[list[str], Iterator[Document]]
 
 STILL = 2**63 - 1
 """The `until_height` of a confirmed state that no later block ends, where another document holds the current state,
-with a pending revision or a fetched card."""
+with a pending revision, observed tools or a fetched card."""
 
 
 _Times = dict[str, dict[int, int]]
@@ -184,7 +184,7 @@ class _Stretch(NamedTuple):
     shown: Sequence[Listing] = ()
     from_height: int | None = None
     until: int | None = None
-    is_unconfirmed: bool = False
+    is_current: bool = False
     is_over: bool = False
 
 
@@ -206,7 +206,7 @@ def _documents(registrations: Iterable[Sequence[_Stretch]], key: bytes) -> Itera
         shown = document(
             listing, stretch.until, from_height=stretch.from_height, fingerprint=fingerprint, source=source
         )
-        yield replace(shown, from_height=None) if stretch.is_unconfirmed else shown
+        yield replace(shown, from_height=None) if stretch.is_current else shown
 
 
 def _confirmed(
@@ -219,13 +219,15 @@ def _confirmed(
     outdated: bool,
 ) -> Iterator[_Stretch]:
     """A registration on one chain: its state after each block with an event of it, until the next such block, and its
-    current state with a pending revision. `outdated`: a fetched card has replaced the last state."""
+    current state with a pending revision or observed tools. `outdated`: a fetched card has replaced the last state."""
     history, pending = on_chain.confirmed, pending_revision(on_chain.waiting, bodies)
+    last = history[-1].event.state
+    observed = facts.observed.get(last.id, {}) if last else {}
     offers_of, read = cache(card_offers), cache(read_card)  # each card is one of many states
     ends = [number for number in range(1, len(history)) if history[number].height != history[number - 1].height]
     ends.append(len(history))
     heights = [history[end - 1].height for end in ends]
-    untils: list[int | None] = [*heights[1:], STILL if pending or outdated else None]
+    untils: list[int | None] = [*heights[1:], STILL if pending or observed or outdated else None]
     stretches = list(zip(ends, heights, untils, strict=True))
     # no number of updates takes the seniority of the first text
     recent = [*stretches[:-MOST_STRETCHES][:1], *stretches[-MOST_STRETCHES:]]
@@ -239,14 +241,16 @@ def _confirmed(
         registration = facts.with_facts(
             registration_at(history[:end], chains, bodies[state.card], facts.checked, previous=previous)
         )
+        # a query for a past height does not cover what was observed at hosts (law 24)
+        registration = replace(registration, observed={})
         listings = listings_of(registration, read(state.id, bodies[state.card], state.kind))
         since = _since(history[:end], times)
         shown = listings if len(recent) - number <= in_index else ()
         is_burned = state.status is Status.BURNED
         yield _Stretch(() if is_burned else listings, since, shown, height, until, is_over=is_burned)
-        if pending and not outdated and end == len(history):
-            current = _current(replace(registration, pending=pending), since)
-            yield from (stretch._replace(is_unconfirmed=True) for stretch in current)
+        if (pending or observed) and not outdated and end == len(history):
+            current = _current(replace(registration, pending=pending, observed=observed), since)
+            yield from (stretch._replace(is_current=True) for stretch in current)
 
 
 def _item_bytes(history: ChainHistory, sizes: Mapping[bytes, int]) -> int:
@@ -292,6 +296,7 @@ def document(
 ) -> Document:
     """The document of a listing, valid from a height (None: its updated height) until before `until_height`."""
     state, card, facts = listing.state, listing.card, listing.facts.values()
+    observed = listing.observed_tools.words if listing.observed_tools else ()
     confirmed, coin = listing.confirmed, ticker_of(listing.caip2)
     # a query for a past height does not cover fetched cards (law 18)
     if from_height is None and confirmed and listing.pointers is None:
@@ -318,7 +323,7 @@ def document(
         description=card.description,
         tags=card.tags,
         skills=card.skills,
-        words=listing.more_texts,
+        words=(*listing.more_texts, *observed),
         offers=tuple(in_coin(offer, coin) for offer in card.offers),
         fingerprint=fingerprint,
         signed=listing.signer is not None,
@@ -334,7 +339,7 @@ def document(
             *(flag for flag in FLAGS if getattr(listing, f"is_{flag}")),
         ),
         item=stored_item(listing),
-        analysed=listing.analysed,
+        analysed=None if observed else listing.analysed,
     )
 
 

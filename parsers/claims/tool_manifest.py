@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from parsers.claims.canonical_json import DocumentError, jcs
 
-MAX_TOOLS, MAX_NAME = 512, 256
+MAX_TOOLS, MAX_NAME, MOST_NAMED = 512, 256, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,18 @@ class ManifestChanges(NamedTuple):
     added: tuple[str, ...]
     removed: tuple[str, ...]
     changed: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """The differences in words, of each kind the first `MOST_NAMED` names; "" for none."""
+        lists = ((kind, names) for kind, names in self._asdict().items() if names)
+        return "; ".join(f"{kind} {_listed(names)}" for kind, names in lists)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    listed = ", ".join(name[:64] for name in names[:MOST_NAMED])
+    return f"{listed} and {more:,} more" if more > 0 else listed
 
 
 def tool_manifest(tools: Sequence[Any]) -> ToolManifest:

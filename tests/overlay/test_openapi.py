@@ -123,6 +123,7 @@ def calls(services: AppServices) -> dict[str, list[str]]:
         "/v1/listings/{id}/snippets": [
             f"/v1/listings/{quote(id_, safe='')}/snippets" for id_ in (TOWER, *(id_ for id_ in ids if "#" in id_))
         ],
+        "/v1/listings/{id}/tools": [],  # real ones are in overlay/test_observed_tools.py
         "/v1/listings/{id}/proof": [f"/v1/listings/{TOWER}/proof", f"/v1/listings/{TOWER}/proof?from=29999"],
         "/v1/listings/{id}/evidence": [],  # real ones are in overlay/rating/test_rating_story.py
         "/v1/evidence/{sha256}": [],

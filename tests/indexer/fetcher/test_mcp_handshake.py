@@ -201,6 +201,24 @@ async def test_the_endpoint_of_an_identity_file_is_visited_and_its_manifest_pinn
     assert registry.motebit(id_)["handshake"]["manifestSha256"] != pinned
 
 
+async def test_the_tools_of_a_handshake_are_those_of_listings_with_the_url(
+    server: Hostile, registry: McpRegistry
+) -> None:
+    server.say(FILE, ok(identity_file(service_url=ENDPOINT)))
+    mcp(server, "search", "read")
+    elsewhere = await registry.inscribe()
+    id_ = await registry.mine(registry.kit.inscribe(agent("Tools", url=ENDPOINT)))
+    await registry.after()
+    await registry.after()
+    assert registry.item(id_)["observedTools"]["count"] == 3
+    assert "observedTools" not in registry.item(elsewhere)
+    mcp(server, "search", "pay", key=1)
+    await registry.after(CHECK_INTERVAL)
+    assert registry.item(id_)["motebit"]["handshake"]["reason"] == "key-mismatch"
+    [warning] = [entry for entry in registry.item(id_)["warnings"] if entry["code"] == "tools-changed"]
+    assert "added pay; removed read" in warning["detail"], "tools are observed whoever serves them"
+
+
 async def test_another_key_or_no_answer_is_refused(server: Hostile, registry: McpRegistry) -> None:
     server.say(FILE, ok(identity_file(service_url=ENDPOINT)))
     mcp(server, key=1)

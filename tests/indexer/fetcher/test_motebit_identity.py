@@ -72,7 +72,7 @@ class MotebitRegistry(CheckedRegistry):
     def motebit(self, id_: str) -> Any:
         """The identity of a listing, which its document in the index has, too."""
         item = self.item(id_)
-        [document] = DocumentReader(self.store).documents([id_])
+        *_, document = DocumentReader(self.store).documents([id_])
         assert json.loads(document.item).get("motebit") == item.get("motebit")
         return item.get("motebit")
 

@@ -81,7 +81,7 @@ async def test_an_index_has_the_state_and_no_time_of_a_visit(server: Hostile, re
     server.say("/mcp", speaks(server, mcp_server()))
     id_ = await remote(registry)
     await registry.after()
-    [document] = DocumentReader(registry.store).documents([id_])
+    *_, document = DocumentReader(registry.store).documents([id_])
     assert json.loads(document.item)["health"].keys() == {"state", "since"}
 
 
