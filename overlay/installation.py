@@ -25,7 +25,7 @@ SETTINGS = {
 SORTS = {"rating": "rating"}
 """The values of the parameter `sort` that need a system."""
 
-FILTERS = {"minCustomers": "rating"}
+FILTERS = {"minCustomers": "rating", "reachable": "liveness", "health": "liveness"}
 """The filters of a search that need a system."""
 
 

@@ -327,6 +327,10 @@ class ExplainedScore(Record, kw_only=True):
     proximity: float | None = None
     exact_name: float | None = None
     static_rank: float | None = None
+    lowered: Annotated[
+        tuple[Annotated[str, words("deprecated", "no-answer", "not-runnable")], ...],
+        Meta(description="The rules that make the static rank lower; absent without any."),
+    ] = ()
     meaning: ExplainedMeaning | None = None
 
 

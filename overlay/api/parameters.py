@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from overlay.answers.items import ITEM_MEMBERS, KINDS, STATUSES
+from overlay.answers.items import HEALTH, ITEM_MEMBERS, KINDS, STATUSES
 from overlay.api import values
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import ValueRefusedError, shown
@@ -275,6 +275,14 @@ SEARCH = table(
     _truth(
         "runnable", "`true`: with a command, or a URL that every reader reaches; `false`: with neither.",
         member="runnable", label="Runnable",
+    ),
+    _truth(
+        "reachable", "`true`: whose URL answers, if only to ask for a key or a payment, as of a visit within seven "
+        "days; `false`: others, also those that nobody looked at.", member="reachable", label="Reachable",
+    ),
+    _words(
+        "health", "What the last visit to its URL found (`health.state`).", HEALTH, many=True, member="health",
+        label="Health",
     ),
     _truth(
         "forSale", "`true`: only listings whose output offers them for sale; `false`: only others.",

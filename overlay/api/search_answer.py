@@ -21,6 +21,7 @@ from overlay.search.highlighting import highlights, in_utf16, text_at
 from overlay.search.meaning import MOST_ALONE, NEAREST
 from overlay.search.planner import Alternative, QueryPlan
 from overlay.search.query import MARK_BYTES, PRICE_SORTS, Hit, question_mark, shown_marks
+from overlay.search.ranker import DEPRECATED_FLAG, LOST_FLAG, NOT_RUNNABLE_FLAG
 from overlay.search.sorting import price_comparison
 from overlay.text.compact_json import decode, encode
 
@@ -64,8 +65,17 @@ def explained(plan: QueryPlan, hit: Hit) -> dict[str, Any]:
         "proximity": float(factors.proximity[row]),
         "exactName": float(factors.exact_name[row]),
         "staticRank": float(factors.static_rank[row]),
+        **({"lowered": lowered} if (lowered := _lowered(int(factors.flags[row]))) else {}),
         **({"meaning": meaning} if plan.meaning else {}),
     }
+
+
+_LOWERED = {DEPRECATED_FLAG: "deprecated", LOST_FLAG: "no-answer", NOT_RUNNABLE_FLAG: "not-runnable"}
+"""The names of the rules that lower the static rank, by their flags."""
+
+
+def _lowered(flags: int) -> list[str]:
+    return [name for flag, name in _LOWERED.items() if flags & flag]
 
 
 def _alternative_json(alternative: Alternative) -> dict[str, Any]:

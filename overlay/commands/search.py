@@ -157,6 +157,8 @@ _FILTERS = (
         False,
     ),
     ("--runnable", "runnable", "true|false", "only listings with a command or a URL that can be reached", False),
+    ("--reachable", "reachable", "true|false", "only listings whose URL answered lately, or only others", False),
+    ("--health", "health", "STATE", "answers, needs-auth, needs-payment, fails or not-checked", True),
     ("--for-sale", "forSale", "true|false", "only listings whose output offers them for sale, or only others", False),
     ("--access", "access", "HOW", "remote (by a URL) or local (by a command)", True),
     ("--transport", "transport", "NAME", "stdio, streamable-http, sse, jsonrpc, rest or grpc", True),

@@ -199,6 +199,11 @@ class Listing(Registration):
         return next((health for health in stated if health is not None), None)
 
     @property
+    def is_reachable(self) -> bool:
+        """Whether it answered when it was visited last, not long ago."""
+        return self.health is not None and self.health.is_reachable
+
+    @property
     def fresh_members(self) -> dict[str, Any]:
         """The members of its item that systems bring and no change announces."""
         members: dict[str, Any] = {}

@@ -78,7 +78,9 @@ class Document:
     are the views in which another listing represents it: "" for all listings, the name of a chain, `facts.HERE` for
     those of its domain on its chains; `group` is the id of the representative. `drifted`: its host serves another
     card now, so that it ranks as `verified` but the filter does not find it. `signed`: the winning revision has a
-    verified signature. `deprecated`: its owner says so. `notice_time` is of the block since which its MAP says that or
+    verified signature. `deprecated`: its owner says so. `health` is the state of the last visit to its URL, "" where
+    nobody looked, and `lost`: it has not answered for long. `not_runnable`: it has neither a command nor a URL that
+    every reader reaches. `notice_time` is of the block since which its MAP says that or
     takes it back (seconds since 1970), a change as an update is. `source` is its `diversity.source_number`, 0 where its
     domain confirms it. `usage` is how it is used, by its card alone. `rating` is in thousandths, None without one.
     `more_facts` are filter terms of other protocols, and the identifiers of a listing. `analysed` are its texts if they
@@ -113,6 +115,9 @@ class Document:
     group: str = ""
     signed: bool = False
     deprecated: bool = False
+    health: str = ""
+    lost: bool = False
+    not_runnable: bool = False
     source: int = 0
     rating: int | None = None
     notice_time: int | None = None

@@ -26,6 +26,7 @@ _OF_LISTING: dict[str, tuple[str, Any]] = {
     "auth": ("auth", ()),
     "protocol": ("protocols", ()),
     "launcher": ("launchers", ()),
+    "health": ("health", ()),
 }
 """The query field of each facet, and its value when there is no filter."""
 

@@ -30,6 +30,7 @@ FACET_FIELDS = {
     "auth": "auth",
     "protocol": "protocol",
     "launcher": "launcher",
+    "health": "health",
 }
 """The facets of a query and the fields they count."""
 MOST_VALUES = 50  # of a facet, unless a query has another limit
@@ -104,6 +105,7 @@ def facets(document: Document) -> dict[str, tuple[str, ...]]:
         "auth": document.usage.auth,
         "protocol": document.usage.protocols,
         "launcher": document.usage.launchers,
+        "health": [document.health] if document.health else [],
     }
     return {name: tuple(dict.fromkeys(entries)) for name, entries in values.items()}
 
@@ -160,11 +162,11 @@ def heights(document: Document) -> dict[str, int]:
 FILTERS = {
     "tag": "tags", "chain": "chains", "domain": "domains", "owner": "owners", "skill": "skills",
     "currency": "currencies", "interval": "intervals", "access": "access", "transport": "transports", "auth": "auth",
-    "protocol": "protocols", "launcher": "launchers",
+    "protocol": "protocols", "launcher": "launchers", "health": "health",
 }  # fmt: skip
 """Facts with a value, as the first part of `tag:pay`, by the member of a query with values of which one is required."""
 
-FLAGS = ("flagged", "deprecated", "runnable", "for_sale")
+FLAGS = ("flagged", "deprecated", "runnable", "for_sale", "reachable")
 """Facts without a value: a query has a member of this name, True where it requires the fact and False where it excludes
 it, and a listing has a property `is_…`."""
 

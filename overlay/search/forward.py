@@ -19,7 +19,16 @@ import numpy as np
 
 from overlay.search.analysis import Tokens, compounds, compounds_of_joined, joined, stem, tokens_of
 from overlay.search.lexicon import ENDS, FIELD_END, TEXT_END, Hashes, Lexicon, lexicon, plain_words
-from overlay.search.ranker import COMPOUND_FLAG, DEPRECATED_FLAG, NAME_WORDS, SIGNED_FLAG, VERIFIED_FLAG, Forwards
+from overlay.search.ranker import (
+    COMPOUND_FLAG,
+    DEPRECATED_FLAG,
+    LOST_FLAG,
+    NAME_WORDS,
+    NOT_RUNNABLE_FLAG,
+    SIGNED_FLAG,
+    VERIFIED_FLAG,
+    Forwards,
+)
 from parsers.cards import Skill
 
 
@@ -52,6 +61,10 @@ class Indexed(Described, Protocol):
     @property
     def deprecated(self) -> bool: ...
     @property
+    def lost(self) -> bool: ...
+    @property
+    def not_runnable(self) -> bool: ...
+    @property
     def text_since(self) -> int | None: ...
 
 
@@ -61,9 +74,11 @@ MAX_TERMS = 4_096
 GAP = 2
 """Positions between two texts of a field: their words are not neighbours."""
 
-_HEAD = Struct("<6H????dQ")
-"""Lengths with and without positions, name_is_compound, verified, signed, deprecated, since, source."""
-_HEADS = np.dtype([("sizes", "<u2", 6), ("flags", "?", 4), ("since", "<f8"), ("source", "<u8")])
+_HEAD = Struct("<6H6?dQ")
+"""Lengths with and without positions, name_is_compound, verified, signed, deprecated, lost, not_runnable, since,
+source."""
+_HEADS = np.dtype([("sizes", "<u2", 6), ("flags", "?", 6), ("since", "<f8"), ("source", "<u8")])
+_FLAGS = (COMPOUND_FLAG, VERIFIED_FLAG, SIGNED_FLAG, DEPRECATED_FLAG, LOST_FLAG, NOT_RUNNABLE_FLAG)
 _UNCONFIRMED = -1.0
 _BREAK = 0  # the number at the positions of a gap
 
@@ -205,7 +220,8 @@ def encode(analysed: Analysed, document: Indexed) -> bytes:
     since = document.text_since
     head = _HEAD.pack(
         *map(len, positioned), *map(len, extra), analysed.name_is_compound, document.verified, document.signed,
-        document.deprecated, _UNCONFIRMED if since is None else float(since), document.source,
+        document.deprecated, document.lost, document.not_runnable,
+        _UNCONFIRMED if since is None else float(since), document.source,
     )  # fmt: skip
     return head + Struct(f"<{sum(map(len, positioned)) + sum(map(len, extra))}I").pack(*chain(*positioned, *extra))
 
@@ -224,6 +240,6 @@ def decoded(blobs: Sequence[bytes]) -> Forwards:
         np.concatenate(([0], ends[:, -1].cumsum(dtype=np.int64))),
         ends.reshape(-1),
         np.frombuffer(b"".join([blob[_HEAD.size :] for blob in blobs]), "<u4"),
-        heads["flags"] @ np.array((COMPOUND_FLAG, VERIFIED_FLAG, SIGNED_FLAG, DEPRECATED_FLAG), np.uint8),
+        heads["flags"] @ np.array(_FLAGS, np.uint8),
         heads["since"].astype(np.float64),
     )

@@ -18,7 +18,7 @@ PRICE_SORTS = ("price", "price_per_day", "cost")
 SORTS = ("relevance", *PRICE_SORTS, "updated", "created", "rating", "name")
 FACETS = (
     "type", "skillId", "acceptedCurrency", "interval", "tag", "chain", "status", "access", "transport", "auth",
-    "protocol", "launcher",
+    "protocol", "launcher", "health",
 )  # fmt: skip
 
 
@@ -104,6 +104,7 @@ class Query(NamedTuple):
     `access` to `has_price` are of how a listing is used (`parsers.cards.usage.Usage`), `free` and `payable` of its
     offers. `calls` are those of a year, for which the cost of a month
     is compared by `sort` cost. `min_customers` is at most `facts.MOST_CUSTOMERS`.
+    `health` are states of the last visits to a listing's URL.
     `more_facts` are filters of other protocols: one fact of each group is required. No result has one of `not_facts`.
     `lookups` are what the text may name: the first that finds anything counts instead of the words, or leads their
     results. Its hash leaves out the rates.
@@ -142,6 +143,8 @@ class Query(NamedTuple):
     calls: Decimal | None = None
     runnable: bool | None = None
     for_sale: bool | None = None
+    reachable: bool | None = None
+    health: tuple[str, ...] = ()
     height_chain: str | None = None
     from_height: int | None = None
     to_height: int | None = None

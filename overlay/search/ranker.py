@@ -42,9 +42,10 @@ VERIFIED, SIGNED, AGE = 0.05, 0.02, 0.03
 OLD = 180 * 86_400.0
 """Seconds at which the age of a text stops counting, relative to the newest block."""
 DEPRECATED = 0.5
+LOST, NOT_RUNNABLE = 0.97, 0.97
 MOST_STATIC = (1 + VERIFIED) * (1 + SIGNED) * (1 + AGE)
-COMPOUND_FLAG, VERIFIED_FLAG, SIGNED_FLAG, DEPRECATED_FLAG = 2, 4, 8, 16
-"""Bits of `flags`: the name is one compound, verified, signed, deprecated."""
+COMPOUND_FLAG, VERIFIED_FLAG, SIGNED_FLAG, DEPRECATED_FLAG, LOST_FLAG, NOT_RUNNABLE_FLAG = 2, 4, 8, 16, 32, 64
+"""Bits of `flags`: the name is one compound, verified, signed, deprecated, without an answer for long, not runnable."""
 
 FIELD_COUNT, SECTIONS = 3, 6
 """Fields of a listing, and sections of a forward index: one for each field and for each of its two kinds of terms."""
@@ -262,13 +263,15 @@ def _exact_name(starts: Ints, columns: Ints, weights: Floats, in_name: Bytes) ->
 
 @compiled
 def static_rank(flags: int, since: float, newest: float) -> float:
-    """The factor of a document for being verified, signed, old and deprecated; `since` is negative for an unconfirmed
-    text."""
+    """The factor of a document for being verified, signed, old, deprecated, without an answer for long, and not
+    runnable; `since` is negative for an unconfirmed text."""
     age = -1.0 if since < 0 else min((newest - since) / OLD, 1.0)
     verified = VERIFIED if flags & VERIFIED_FLAG else 0.0
     signed = SIGNED if flags & SIGNED_FLAG else 0.0
     deprecated = DEPRECATED if flags & DEPRECATED_FLAG else 1.0
-    return (1 + verified) * (1 + signed) * (1 + AGE * age) * deprecated
+    lost = LOST if flags & LOST_FLAG else 1.0
+    not_runnable = NOT_RUNNABLE if flags & NOT_RUNNABLE_FLAG else 1.0
+    return (1 + verified) * (1 + signed) * (1 + AGE * age) * deprecated * lost * not_runnable
 
 
 @compiled
@@ -363,7 +366,7 @@ def rank(
     factors: Floats,
 ) -> int:
     """Fill the factors of documents: `indexes` are their positions in `documents`, `words` by group, `best` the
-    alternative that counts there (-1 for none), `factors` proximity, exact name, static rank and the score.
+    alternative that counts there (-1 for none), `factors` proximity, exact name, static rank, the score and the flags.
 
     Those with a bound in `upper` of at least `least` are ranked, the highest bound first and equal ones by `ranks`,
     until no other can be among the `most` of the highest scores (0: all), or `indexes` is full. Returns how many."""
@@ -392,5 +395,6 @@ def rank(
         static = static_rank(forwards.flags[document], forwards.since[document], newest)
         factors[row, 0], factors[row, 1], factors[row, 2] = near, exact, static
         factors[row, 3] = (total + near) * exact * static
+        factors[row, 4] = forwards.flags[document]
         push(scores, factors[row, 3])
     return count

@@ -35,8 +35,8 @@ class Bounded(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """The factors of the scores of listings, one row for each, and the scores. `words` has a column per word of the
-    query; `terms` has the index of the alternative that counts there, -1 for none."""
+    """The factors of the scores of listings, one row for each, the scores, and the flags (`ranker`). `words` has a
+    column per word of the query; `terms` has the index of the alternative that counts there, -1 for none."""
 
     words: Floats
     terms: Ints
@@ -44,6 +44,7 @@ class Factors(NamedTuple):
     exact_name: Floats
     static_rank: Floats
     scores: Floats
+    flags: Floats
 
 
 @dataclass(slots=True)
@@ -80,6 +81,6 @@ def factors_of_best(
     `most_ranked`, and their positions in `bounded`, the highest bound first, equal ones by the `ranks` of documents."""
     rows, groups = min(len(bounded.documents), most_ranked), len(words.rarities)
     indexes, values, terms = np.empty(rows, np.int64), np.empty((rows, groups)), np.empty((rows, groups), np.int64)
-    more = np.empty((rows, 4))
+    more = np.empty((rows, 5))
     count = ranker.rank(*bounded, ranks, most, forwards, words, newest, indexes, values, terms, more)
     return indexes[:count], Factors(values[:count], terms[:count], *more[:count].T)

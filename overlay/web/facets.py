@@ -192,6 +192,7 @@ def _chosen(query: Query, name: str) -> tuple[str, ...]:
         "interval": query.intervals, "tag": query.tags, "chain": query.chains,
         "status": () if set(query.statuses) == {"live", "pending"} else query.statuses, "access": query.access,
         "transport": query.transports, "auth": query.auth, "protocol": query.protocols, "launcher": query.launchers,
+        "health": query.health,
     }  # fmt: skip
     return tuple(chosen_values[name])
 

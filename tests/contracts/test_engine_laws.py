@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from overlay.answers.items import HEALTH
 from overlay.engines import ENGINES, IndexPosition
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
@@ -132,9 +133,16 @@ def _documents(
         verified=draw(st.booleans()),
         more_facts=draw(
             st.sampled_from(
-                [(), ("flagged",), ("deprecated",), ("runnable", "for_sale", "customers:3"), ("customers:256",)]
+                [
+                    (),
+                    ("flagged",),
+                    ("deprecated",),
+                    ("runnable", "for_sale", "customers:3", "reachable"),
+                    ("customers:256",),
+                ]
             )
         ),
+        health=draw(st.sampled_from(["", "", *HEALTH[:3]])),
         notice_time=draw(st.sampled_from([None, None, None, 3, 5])),
         usage=draw(usages),
         rating=draw(st.sampled_from([None, None, 0, 400, 1_000])),
@@ -194,6 +202,8 @@ filters = st.builds(
     payable=st.sampled_from([None, None, None, True, False]),
     min_customers=st.sampled_from([None, None, None, 1, 3, 4, 256]),
     for_sale=st.sampled_from([None, None, None, True, False]),
+    reachable=st.sampled_from([None, None, None, True, False]),
+    health=some(HEALTH[:3]),
     runnable=st.sampled_from([None, None, None, True, False]),
     height_chain=st.sampled_from(["bsv", "bsv:mainnet", "ltc"]),
     from_height=sometimes_height,

@@ -105,6 +105,21 @@ def test_a_deprecated_listing_is_below_others_whatever_it_is_named(engine: Searc
     assert ids(ask(engine, "ledger")) == ["2", "3", "1"]
 
 
+def test_a_listing_that_has_not_answered_for_long_or_cannot_be_used_is_below_equal_ones(engine: SearchIndex) -> None:
+    put(
+        engine,
+        listing("1", "Ledger", time=1_700_000_000, lost=True, health="fails"),
+        listing("2", "Ledger", time=1_700_000_000, not_runnable=True),
+        listing("3", "Ledger", time=1_700_000_000, owner="bob", health="needs-auth"),
+        listing("4", "Weather", time=1_700_000_000),
+        listing("5", "Ledger", time=1_700_000_000, owner="carol", lost=True, not_runnable=True),
+    )
+    order = ids(ask(engine, "ledger"))
+    assert (order[0], order[-1]) == ("3", "5")
+    lowered = {hit.id: explanation.get("lowered") for hit, explanation in factors(engine, "ledger")}
+    assert lowered == {"1": ["no-answer"], "2": ["not-runnable"], "3": None, "5": ["no-answer", "not-runnable"]}
+
+
 def factors(engine: SearchIndex, text: str) -> list[tuple[Hit, dict[str, Any]]]:
     hits = ask(engine, text, limit=100)
     return [(hit, explained(hits.plan, hit)) for hit in hits.hits]

@@ -90,6 +90,8 @@ def meets_filters(document: Document, query: Query) -> bool:
         and query.deprecated in {None, "deprecated" in document.more_facts}
         and query.runnable in {None, "runnable" in document.more_facts}
         and query.for_sale in {None, "for_sale" in document.more_facts}
+        and query.reachable in {None, "reachable" in document.more_facts}
+        and (not query.health or document.health in query.health)
         and _is_used_so(document, query)
         and (query.min_customers is None or _customers(document) >= query.min_customers)
         and _is_in_heights(document, query)
@@ -297,6 +299,7 @@ def _values(document: Document, facet: str) -> set[str]:
         "auth": set(document.usage.auth),
         "protocol": set(document.usage.protocols),
         "launcher": set(document.usage.launchers),
+        "health": {document.health} - {""},
     }[facet]
 
 
@@ -316,6 +319,7 @@ def _without(query: Query, facet: str) -> Query:
         "auth": query._replace(auth=()),
         "protocol": query._replace(protocols=()),
         "launcher": query._replace(launchers=()),
+        "health": query._replace(health=()),
     }[facet]
 
 
@@ -336,6 +340,7 @@ def _choosing(query: Query, facet: str, value: str) -> Query:
         "auth": query._replace(auth=(value,)),
         "protocol": query._replace(protocols=(value,)),
         "launcher": query._replace(launchers=(value,)),
+        "health": query._replace(health=(value,)),
     }[facet]
 
 

@@ -18,8 +18,10 @@ from overlay.search.ranker import (
     FIELD_CONSTANT,
     FIELD_SHARE,
     FIELD_WEIGHT,
+    LOST_FLAG,
     MOST_STATIC,
     NAME_WORDS,
+    NOT_RUNNABLE_FLAG,
     OLD,
     SATURATION,
     SECTIONS,
@@ -43,7 +45,7 @@ Singles = npt.NDArray[np.float32]
 WINDOW = 4_096
 """Documents that are scored together."""
 
-_STATIC_FLAGS = VERIFIED_FLAG | SIGNED_FLAG | DEPRECATED_FLAG
+_STATIC_FLAGS = VERIFIED_FLAG | SIGNED_FLAG | DEPRECATED_FLAG | LOST_FLAG | NOT_RUNNABLE_FLAG
 
 _MARGIN = 1e-5
 """Relative error of a score in single precision."""

@@ -23,7 +23,14 @@ from overlay.engines.native.text_rows import TextRows
 from overlay.search import prices
 from overlay.search.facts import facets, facts, heights, is_listed
 from overlay.search.forward import Analysed
-from overlay.search.ranker import COMPOUND_FLAG, DEPRECATED_FLAG, SIGNED_FLAG, VERIFIED_FLAG
+from overlay.search.ranker import (
+    COMPOUND_FLAG,
+    DEPRECATED_FLAG,
+    LOST_FLAG,
+    NOT_RUNNABLE_FLAG,
+    SIGNED_FLAG,
+    VERIFIED_FLAG,
+)
 from overlay.search.sorting import NUMBERS, order_fields
 from overlay.search.text_vectors import pieces_of, vectors
 from parsers.cards.money import decimal_key
@@ -99,7 +106,9 @@ class SegmentBuilder:
             | COMPOUND_FLAG * analysed.name_is_compound
             | VERIFIED_FLAG * document.verified
             | SIGNED_FLAG * document.signed
-            | DEPRECATED_FLAG * document.deprecated,
+            | DEPRECATED_FLAG * document.deprecated
+            | LOST_FLAG * document.lost
+            | NOT_RUNNABLE_FLAG * document.not_runnable,
             "text_since": float(MISSING) if since is None else float(since),
             "source": document.source,
             **{name: max(0, int(order[name])) for name in NUMBERS},

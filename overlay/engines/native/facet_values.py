@@ -18,7 +18,7 @@ Longs = npt.NDArray[np.uint64]
 
 _SALT = np.uint64(secrets.randbits(64) | 1)
 _MAYBE = 2
-_BY_FACTS = frozenset(("kind", "currency", "interval", "access", "transport", "auth", "protocol", "launcher"))
+_BY_FACTS = frozenset(("kind", "currency", "interval", "access", "transport", "auth", "protocol", "launcher", "health"))
 """Fields whose values are facts, as they are, and so few that their documents are counted by these."""
 _FEW_VALUES = 32
 _MOST_FOLDED = 1_000

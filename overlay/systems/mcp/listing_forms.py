@@ -67,6 +67,7 @@ def result(item: Json, question: Set[str] = frozenset()) -> dict[str, Any]:
         "name": item["name"][:MAX_TEXT],
         "summary": item["summary"],
         "runnable": _is_runnable(item),
+        "health": item.get("health", {}).get("state"),
         "commandLine": _command_line(item),
         "url": item["url"],
         "provider": (item["provider"] or {}).get("organization"),

@@ -49,7 +49,7 @@ _KEY = re.compile(rf"[!-~]{{{MIN_KEY},{MAX_KEY}}}")
 _NAMES = ("q", "type", "skillId", "acceptedCurrency", "interval", "maxPrice", "minPrice", "priceCurrency", "tag",
           "chain", "domain", "owner", "verified", "flagged", "deprecated", "access", "transport", "auth", "protocol",
           "launcher", "streaming", "hasPrice", "free", "payable",
-          "minCustomers", "runnable", "forSale", "status")  # fmt: skip
+          "minCustomers", "runnable", "reachable", "health", "forSale", "status")  # fmt: skip
 _SAVED = table(*map(SEARCH.names.__getitem__, _NAMES))
 _narrowing = attrgetter(
     "skills", "currencies", "intervals", "min_price", "max_price", "tags", "chains", "domains", "owners"

@@ -64,6 +64,8 @@ RULES = (
     _rule("stage two: exact name", (_RERANK + "EXACT_NAME", 0.0)),
     _rule("stage two: static rank", *((_RERANK + word, 0.0) for word in ("VERIFIED", "SIGNED", "AGE"))),
     _rule("stage two: deprecated", (_RERANK + "DEPRECATED", 1.0)),
+    _rule("stage two: no answer", (_RERANK + "LOST", 1.0)),
+    _rule("stage two: not runnable", (_RERANK + "NOT_RUNNABLE", 1.0)),
     _rule("diversity", (_CANDIDATES + "diversified", lambda sources, stop: list(range(len(sources)))[:stop])),
 )
 

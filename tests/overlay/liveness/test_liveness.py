@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from indexer.settings import Settings
 from indexer.store.checks import CHECK_INTERVAL
 from indexer.store.requests import Rechecks
+from overlay.api.search_request import from_pairs
 from overlay.api.services import AppServices
+from overlay.app.storage import open_index
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
+from overlay.projection.projector import IndexProjector
 from overlay.systems.liveness import health_facts
 from overlay.systems.liveness.store import FAILED_DAYS, PER_HOST, HealthQueries
 from tests.chainkit import agent, tool
@@ -303,3 +308,27 @@ async def test_the_strip_of_thirty_days_says_the_state_in_words_and_dated(
     async with client.get(f"/v1/listings/{id_}/health.svg") as response:
         assert (response.status, response.content_type) == (200, "image/svg+xml")
         assert "It answers. From" in await response.text()
+
+
+async def test_listings_are_filtered_and_counted_by_their_health(
+    server: Hostile, registry: ProbedRegistry, tmp_path: Path
+) -> None:
+    server.say("/mcp", speaks(server, mcp_server()))
+    server.say("/key", raw(answer("401 Unauthorized"), close=True))
+    ids = {path: await remote(registry, f"https://{HOST}/{path}", name=path) for path in ("mcp", "key", "gone")}
+    unseen = await registry.mine(registry.kit.inscribe(tool("local"), type="a2b-mcp"))
+    await registry.after()
+    await registry.after()
+    index = open_index(Settings.load({"data": str(tmp_path)}), create=True)
+    IndexProjector(registry.store, index).run()
+
+    def ids_of(**values: str) -> set[str]:
+        return {hit.id for hit in index.search(from_pairs(list(values.items()), {}).query).hits}
+
+    assert ids_of(reachable="true") == {ids["mcp"], ids["key"]}
+    assert ids_of(reachable="false") == {ids["gone"], unseen}
+    assert ids_of(health="fails") == {ids["gone"]}
+    assert ids_of(health="answers,needs-auth") == {ids["mcp"], ids["key"]}
+    facets = index.search(from_pairs([("facets", "health"), ("health", "fails")], {}).query).facets or {}
+    assert dict(facets["health"]) == {"answers": 1, "needs-auth": 1, "fails": 1}
+    index.close()

@@ -22,6 +22,8 @@ MEAN_LENGTHS = (3, 4, 22)
 NAME_WORDS = 8
 SATURATION, PROXIMITY, NEAR, EXACT_NAME = 0.9, 0.25, 2, 0.5
 VERIFIED, SIGNED, AGE, OLD, DEPRECATED = 0.05, 0.02, 0.03, 180 * 86_400, 0.5
+LOST, NOT_RUNNABLE = 0.97, 0.97
+_HEAD = "<6H6?d2I"
 
 
 class Listing(NamedTuple):
@@ -33,18 +35,20 @@ class Listing(NamedTuple):
     verified: bool
     signed: bool
     deprecated: bool
+    lost: bool
+    not_runnable: bool
     since: float
 
 
 def read(blob: bytes) -> Listing:
     """Decode a forward index."""
-    *sizes, is_compound, verified, signed, deprecated, since, _, _ = struct.unpack_from("<6H????d2I", blob)
-    terms = list(struct.unpack(f"<{sum(sizes)}I", blob[struct.calcsize("<6H????d2I") :]))
+    *sizes, is_compound, verified, signed, deprecated, lost, not_runnable, since, _, _ = struct.unpack_from(_HEAD, blob)
+    terms = list(struct.unpack(f"<{sum(sizes)}I", blob[struct.calcsize(_HEAD) :]))
     sections = []
     for size in sizes:
         sections.append(terms[:size])
         terms = terms[size:]
-    return Listing(sections[:3], sections[3:], is_compound, verified, signed, deprecated, since)
+    return Listing(sections[:3], sections[3:], is_compound, verified, signed, deprecated, lost, not_runnable, since)
 
 
 def factors(plan: QueryPlan, blobs: Sequence[bytes], newest: float | None = None) -> Factors:
@@ -58,7 +62,8 @@ def factors(plan: QueryPlan, blobs: Sequence[bytes], newest: float | None = None
     near = np.array([nearness(plan.groups, listing) for listing in listings], np.float64)
     exact = np.array([exact_name(plan.groups, listing) for listing in listings], np.float64)
     static = np.array([static_rank(listing, last) for listing in listings], np.float64)
-    return Factors(words, terms, near, exact, static, (words.sum(1) + near) * exact * static)
+    flags = np.array([flags_of(listing) for listing in listings], np.float64)
+    return Factors(words, terms, near, exact, static, (words.sum(1) + near) * exact * static, flags)
 
 
 def numbers(group: TermGroup) -> list[int]:
@@ -134,6 +139,13 @@ def exact_name(groups: Sequence[TermGroup], listing: Listing) -> float:
     return 1 + EXACT_NAME * min(1.0, *weights) * distinct
 
 
+def flags_of(listing: Listing) -> int:
+    return (
+        2 * listing.is_compound + 4 * listing.verified + 8 * listing.signed + 16 * listing.deprecated
+        + 32 * listing.lost + 64 * listing.not_runnable
+    )  # fmt: skip
+
+
 def static_rank(listing: Listing, newest: float) -> float:
     age = -1.0 if listing.since < 0 else min((newest - listing.since) / OLD, 1.0)
     return (
@@ -141,4 +153,6 @@ def static_rank(listing: Listing, newest: float) -> float:
         * (1 + SIGNED * listing.signed)
         * (1 + AGE * age)
         * (DEPRECATED if listing.deprecated else 1)
+        * (LOST if listing.lost else 1)
+        * (NOT_RUNNABLE if listing.not_runnable else 1)
     )
