@@ -399,9 +399,6 @@ class ListingHead(Record, kw_only=True, omit_defaults=True):
     sale: Annotated[
         ItemSale | None, Meta(description="The offer to sell the listing itself; absent where it is not for sale.")
     ] = None
-    health: Annotated[ItemHealth | None, Meta(description="Whether its URL answers; absent where nobody looked.")] = (
-        None
-    )
     observed_tools: Annotated[
         ItemTools | None,
         Meta(description="The tools that its URL lists, at `/v1/listings/{id}/tools`; absent where nobody looked."),
@@ -453,6 +450,9 @@ class StoredItem(ListingHead, kw_only=True, omit_defaults=True):
     tools: Annotated[tuple[str, ...], Meta(description="Names of the tools that the config lists.")]
     prompts: Annotated[tuple[str, ...], Meta(description="Names of its prompts.")]
     resources: Annotated[tuple[str, ...], Meta(description="Names of its resources.")]
+    health: Annotated[ItemHealth | None, Meta(description="Whether its URL answers; absent where nobody looked.")] = (
+        None
+    )
     motebit: Annotated[MotebitIdentity | None, Meta(description="Its Motebit identity; absent without one.")] = None
 
 

@@ -32,6 +32,7 @@ BENCHES = (
     ("bench_growth", "--listings", "20000"),
     ("bench_mempool",),
     ("bench_fetch",),
+    ("bench_probes",),
     ("bench_logs",),
     ("bench_subscriptions",),
     ("bench_claims",),

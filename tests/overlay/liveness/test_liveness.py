@@ -305,6 +305,8 @@ async def test_the_strip_of_thirty_days_says_the_state_in_words_and_dated(
     async with client.get(f"/v1/listings/{id_}/health.svg") as response:
         assert response.status == 404
     await registry.after()
+    async with client.get(f"/listings/{id_}", headers={"Accept": "text/html"}) as response:
+        assert "<strong>It answers</strong> since" in await response.text()
     async with client.get(f"/v1/listings/{id_}/health.svg") as response:
         assert (response.status, response.content_type) == (200, "image/svg+xml")
         assert "It answers. From" in await response.text()

@@ -1,0 +1,162 @@
+"""Visits to endpoints: `python -m tests.bench.bench_probes [--listings N] [--urls N]`.
+
+A day of visits to the URLs of unchanged listings, written one by one: the rows of changes that they write, and the
+milliseconds of each. And the loop over the URLs of many domains, with a clock that only this program moves: how soon
+all are visited, and whether the log of visits keeps the budgets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from ipaddress import IPv4Address
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from sqlalchemy import func, select
+
+from indexer.fetcher.budgets import VisitRate, VisitRates
+from indexer.fetcher.card_fetcher import CardFetcher
+from indexer.fetcher.connections import Admit
+from indexer.fetcher.dns import TxtRecords
+from indexer.fetcher.domain_badges import DomainVerifier
+from indexer.fetcher.fetch_loop import FetchLoop
+from indexer.fetcher.http_fetcher import PostAnswer
+from indexer.store import Store, Writer, connect
+from indexer.store.checks import CHECK_INTERVAL
+from indexer.store.schema import changes
+from overlay.systems.liveness.liveness_checks import LivenessChecks
+from overlay.systems.liveness.store import HealthState, ProbeMethod, ProbeOutcome, ProbeTarget, record_probe
+from overlay.systems.liveness.store import record_targets as record
+from tests.pointer_facts import NOW, Clock
+
+BATCH = 200
+SECOND = 1_000
+
+
+class Visited(NamedTuple):
+    """A visit: when (seconds), and the domain and the URL."""
+
+    time: float
+    domain: str
+    url: str
+
+
+class LoggedHosts:
+    """Hosts that answer every request, each at an address of another block, and the log of visits to them."""
+
+    limits = SimpleNamespace(redirects=3)
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.log: list[Visited] = []
+
+    @asynccontextmanager
+    async def visit(self, admit: Admit) -> AsyncIterator[Any]:
+        async def check_opt_out(url: str) -> None:
+            host = url.split("/")[2]
+            admit(host, IPv4Address(0x10000000 + (crc32(host.encode()) & 0xFFFFFFF)), 443)
+            self.log.append(Visited(self._clock(), host, url))
+
+        async def look(_url: str, _headers: Mapping[str, str], _method: str = "HEAD", _most: int = 0) -> PostAnswer:
+            return PostAnswer(200, b"", None)
+
+        yield SimpleNamespace(check_opt_out=check_opt_out, look=look)
+
+
+def enlist(writer: Writer, urls: Sequence[str]) -> None:
+    """Have these URLs visited, each for a registration."""
+    for start in range(0, len(urls), BATCH):
+        few = urls[start : start + BATCH]
+        targets = [ProbeTarget(f"of {url}", url, ProbeMethod.READ.value, named=True) for url in few]
+        record(writer, targets, [target.registration for target in targets], None, NOW)
+
+
+def rows_of_changes(store: Store) -> int:
+    """The rows of the outbox."""
+    with store.engine.connect() as connection:
+        return int(connection.execute(select(func.count()).select_from(changes)).scalar_one())
+
+
+def unchanged_day(store: Store, writer: Writer, listings: int) -> int:
+    """The rows of changes that a day of visits to unchanged listings writes; prints how long one takes."""
+    urls = [f"https://host{number}.example/mcp" for number in range(listings)]
+    enlist(writer, urls)
+    for url in urls:
+        record_probe(writer, url, ProbeOutcome(HealthState.ANSWERS, latency_ms=100), NOW)
+    before, begun = rows_of_changes(store), time.perf_counter()
+    for url in urls:
+        record_probe(writer, url, ProbeOutcome(HealthState.ANSWERS, latency_ms=120), NOW + CHECK_INTERVAL)
+    took, written = time.perf_counter() - begun, rows_of_changes(store) - before
+    print(f"{listings:,} unchanged listings: {written} rows of changes, {took / listings * 1e3:.2f} ms a visit stored")
+    return written
+
+
+async def budgeted_days(store: Store, writer: Writer, domains: int, urls: int, days: int = 2) -> list[Visited]:
+    """The log of so many days of visits to URLs of these domains; prints how long the first visit of all takes."""
+    clock = Clock(NOW)
+    hosts: Any = LoggedHosts(clock)
+    checks = [LivenessChecks(hosts, store, writer, "https://registry.example")]
+    loop = FetchLoop(
+        store, writer, CardFetcher(hosts), DomainVerifier(hosts, TxtRecords()), checks=checks, clock=clock,
+        ticking=clock,
+    )  # fmt: skip
+    enlist(writer, [f"https://name{number % domains}.example{number % domains}.com/{number}" for number in range(urls)])
+    for day in range(1, days + 1):
+        while len(hosts.log) < day * urls:
+            await loop.look()
+            loop.start()
+            await loop.settle()
+            clock.tick(SECOND)
+        print(f"{urls:,} URLs of {domains:,} domains: all visited after {clock() - NOW / 1_000:,.0f} s")
+        clock.now = NOW + day * CHECK_INTERVAL
+    return list(hosts.log)
+
+
+def broken_rules(log: Iterable[Visited], rates: VisitRates) -> list[str]:
+    """The visits of a log that are beyond the budgets: of a domain, of all, and of a URL a day."""
+    by_name: dict[str, list[float]] = {}
+    for visited in log:
+        for name in (visited.domain, visited.url, ""):
+            by_name.setdefault(name, []).append(visited.time)
+    a_day = VisitRate(CHECK_INTERVAL / SECOND, 1)
+    broken = []
+    for name, times in by_name.items():
+        rate = rates.total if not name else a_day if "/" in name else rates.domain
+        tokens, before = float(rate.burst), times[0]
+        for moment in times:
+            tokens = min(rate.burst, tokens + (moment - before) / rate.interval) - 1
+            before = moment
+            if tokens < -1e-6:
+                broken.append(f"{name or 'all'}: a visit too many at {moment:,.0f} s")
+    return broken
+
+
+def main() -> None:
+    """Measure both."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--listings", type=int, default=100_000)
+    parser.add_argument("--domains", type=int, default=1_000)
+    parser.add_argument("--urls", type=int, default=10_000)
+    args = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        for name in ("day", "budgets"):
+            engine = connect(f"sqlite:///{Path(folder) / name}.db")
+            store, writer = Store(engine), Writer(engine)
+            if name == "day":
+                assert unchanged_day(store, writer, args.listings) == 0
+            else:
+                log = asyncio.run(budgeted_days(store, writer, args.domains, args.urls))
+                assert (broken := broken_rules(log, VisitRates())) == [], broken[:9]
+            writer.close()
+            engine.dispose()
+
+
+if __name__ == "__main__":
+    main()
