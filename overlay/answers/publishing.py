@@ -109,7 +109,7 @@ class IngestState(Record, kw_only=True):
 class ScheduledCheck(Record, kw_only=True):
     """A fetch that a recheck has scheduled."""
 
-    what: Annotated[str, words("pointer", "domain", "keys", "identity", "endpoint")]
+    what: Annotated[str, words("pointer", "domain", "keys", "identity", "endpoint", "health")]
     name: str
     state: str
     code: str | None

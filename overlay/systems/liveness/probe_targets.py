@@ -85,9 +85,11 @@ class TargetQueue:
     def _scan_all(self) -> int:
         """Read the next registrations of all: the outbox was never read, or is a new one."""
         newest, batches = self._scan or (self._store.outbox.newest_seq(), self._all())
+        self._scan = None  # a batch that is not stored is read again, with those before
         ids = next(batches, [])
+        changed = self._read(ids, None if ids else newest)
         self._scan = (newest, batches) if ids else None
-        return self._read(ids, None if ids else newest)
+        return changed
 
     def _all(self) -> Iterator[list[str]]:
         after: tuple[str, str] | None = None

@@ -19,6 +19,7 @@ from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
 from overlay.projection.projector import IndexProjector
 from overlay.systems.liveness import health_facts
+from overlay.systems.liveness.liveness_checks import UNREACHED_HOSTS, LivenessChecks
 from overlay.systems.liveness.store import FAILED_DAYS, PER_HOST, HealthQueries
 from tests.chainkit import agent, tool
 from tests.hostile import Hostile, Net, answer, authority, net, ok, raw, redirect, server, silent
@@ -334,3 +335,19 @@ async def test_listings_are_filtered_and_counted_by_their_health(
     facets = index.search(from_pairs([("facets", "health"), ("health", "fails")], {}).query).facets or {}
     assert dict(facets["health"]) == {"answers": 1, "needs-auth": 1, "fails": 1}
     index.close()
+
+
+async def test_where_no_host_can_be_reached_the_network_of_the_server_is_blamed(
+    net: Net, registry: ProbedRegistry
+) -> None:
+    checks = LivenessChecks(net.fetcher(), registry.store, registry.indexing.writer, PUBLIC_URL)
+    urls = [f"https://host{number}.example/mcp" for number in range(UNREACHED_HOSTS + 2)]
+    ids = {url: await remote(registry, url, name=f"n{number}") for number, url in enumerate(urls)}
+    registry.read_targets()
+    for url in urls[:-1]:
+        await checks.fail(url, "fetch-resolve", registry.clock.now)
+    assert registry.state(ids[urls[UNREACHED_HOSTS - 1]]) == ("fails", "fetch-resolve")
+    assert registry.health(ids[urls[UNREACHED_HOSTS]]) is None
+    await checks.fail(urls[0], "fetch-tls", registry.clock.now)
+    await checks.fail(urls[-1], "fetch-resolve", registry.clock.now)
+    assert registry.state(ids[urls[-1]]) == ("fails", "fetch-resolve")
