@@ -107,6 +107,7 @@ SENTENCES: dict[str, str] = {
     "env-value": "values of env are read as descriptions, and this one looks like a value: {}",
     # what is wrong with a card that was fetched (law 10)
     "drifted": "where the card was fetched something else is served since {}; this is still the one that was verified",
+    "card-differs": "the card that the host serves now differs from the inscribed one: {}",
     # what is wrong with the chain that a listing is on
     "card-signature": "the card's signature is not verified: {}",
     "headers-unproved": "merge-mined headers of its chain were taken without their proof of work (auxpow=unchecked)",
@@ -145,7 +146,8 @@ SEVERITIES: dict[str, str] = {
         HIGH,
     ),
     **dict.fromkeys(
-        ("unpinned", "shell-characters", "runs-commands", "url-local", "drifted", "card-signature", "headers-unproved",
+        ("unpinned", "shell-characters", "runs-commands", "url-local", "drifted", "card-differs", "card-signature",
+         "headers-unproved",
          UNPROVED, "same-name", "same-url", "same-address", "address-checksum", "unpayable", "price-changed",
          "address-changed", "motebit-claim", "tools-changed"),
         LOW,

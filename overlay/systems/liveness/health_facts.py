@@ -10,6 +10,7 @@ from overlay.answers.items import AnsweredDays, ItemHealth
 from overlay.listings.system_facts import FactSource, ListingHealth
 from overlay.systems.liveness.store import REACHABLE, HealthQueries
 from overlay.text.timestamps import timestamp_of_milliseconds
+from parsers.reasons import Reason
 
 if TYPE_CHECKING:
     from overlay.listings.listing import Listing
@@ -55,9 +56,15 @@ def _state(listing: Listing, stored: Stored | None) -> ListingHealth | None:
     return None if health is None else ListingHealth(health.state.value, health.state in REACHABLE, health.is_lost)
 
 
+def _warnings(listing: Listing, stored: Stored | None) -> list[Reason]:
+    health = _of(listing, stored)
+    return [Reason("card-differs", text) for text in (health.differs if health else ())]
+
+
 FACTS = FactSource(
     read=lambda store, hosts: HealthQueries(store.engine).of_registrations(hosts),
     members=_members,
     fresh=_fresh,
+    warnings=_warnings,
     health=_state,
 )

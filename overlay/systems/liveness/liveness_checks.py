@@ -12,9 +12,18 @@ from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Priority
 from indexer.settings import Settings
 from indexer.store import Store, Writer
+from overlay.listings.repository import ListingRepository
 from overlay.systems.liveness.probes import failed, probe
-from overlay.systems.liveness.store import PROBE_CHECK, HealthQueries, HealthState, ProbeOutcome, record_probe
-from parsers.pointers.locator import url_host
+from overlay.systems.liveness.served_card import differences
+from overlay.systems.liveness.store import (
+    PROBE_CHECK,
+    HealthQueries,
+    HealthState,
+    ProbeMethod,
+    ProbeOutcome,
+    record_probe,
+)
+from parsers.pointers.locator import WELL_KNOWN, url_host
 
 PAGE = "docs/probes"
 """The page of this server that says what is visited, and how to opt out."""
@@ -28,6 +37,10 @@ _NO_WAY = frozenset(("fetch-resolve", "fetch-resolve-slow", "fetch-connect", "fe
 """Codes of hosts that cannot be reached, as of all hosts where the network of this server is down."""
 
 
+_OF_AGENTS = frozenset((ProbeMethod.A2A, ProbeMethod.A2A_1, ProbeMethod.READ))
+"""The methods of agents, whose hosts may serve their cards."""
+
+
 class LivenessChecks:
     """Visits URLs, and stores whether they answer. `public_url` is this server's. Where its own network seems to be
     down, states stay as they are."""
@@ -38,6 +51,7 @@ class LivenessChecks:
         self._fetcher, self._writer, self._purpose = fetcher, writer, f"+{public_url}/{PAGE}"
         self._queries = HealthQueries(store.engine)
         self._unreached: set[str] = set()
+        self._repository = ListingRepository(store)
 
     async def check(self, url: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
         """Visit a URL, and store whether it answers. Raises FetchError, StoreError."""
@@ -53,7 +67,28 @@ class LivenessChecks:
                 raise
             error, code = busy, busy.refusal.code
             outcome = ProbeOutcome(None, code) if busy.refusal.detail == "429" else failed(code)
-        return await self._store(url, outcome, now), error
+        if error is not None or method not in _OF_AGENTS:
+            return await self._store(url, outcome, now), error
+        differs = await self._compare(url, admit)
+        return await asyncio.to_thread(record_probe, self._writer, url, outcome, now, differs), None
+
+    async def _compare(self, url: str, admit: Admit) -> dict[str, tuple[str, ...]]:
+        """In what the card that the host of a URL serves differs from those of the registrations that it names; no
+        differences where it serves none, and no registrations where it is not known."""
+        named = await asyncio.to_thread(self._queries.named, url)
+        for path in WELL_KNOWN if named else ():
+            try:
+                served = (await self._fetcher.get(f"https://{url_host(url)}{path}", same_host=True, admit=admit)).body
+            except FetchError as error:
+                if error.refusal.code != "fetch-missing":
+                    return {}
+                continue
+            registrations = await asyncio.to_thread(self._repository.listings, named)
+            return {
+                id_: await asyncio.to_thread(differences, registration, served or b"")
+                for id_, registration in registrations.items()
+            }
+        return dict.fromkeys(named, ())
 
     async def fail(self, url: str, reason: str, now: int) -> int:
         """Store that a visit failed. Raises StoreError."""

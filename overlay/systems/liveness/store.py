@@ -5,11 +5,25 @@ One visit to a URL is for all listings that name it. The functions that write wo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Boolean, Connection, Index, Integer, String, delete, insert, select, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Connection,
+    Index,
+    Integer,
+    String,
+    Text,
+    delete,
+    insert,
+    select,
+    tuple_,
+    update,
+)
 
 from indexer.store import checks, outbox
 from indexer.store.checks import CHECK_INTERVAL, CheckState, check_kind
@@ -41,6 +55,9 @@ FAILED_DAYS = 7
 
 FRESH_MS = 7 * DAY_MS
 """How long a state holds without another check."""
+
+MAX_COMPARED = 16
+"""Listings of a URL whose cards are compared with the one that the host serves."""
 
 RETIRED = 500
 """URLs whose state is given up in one step, at most."""
@@ -99,10 +116,11 @@ class ProbeOutcome(NamedTuple):
 probe_targets = rebuilt_table(
     "probe_targets",
     *keys(registration=BYTEWISE, url=BYTEWISE),
-    *required(method=String, named=Boolean),
+    *required(method=String, named=Boolean, differs=Text),
     Index("probe_targets_by_url", "url", "named"),
 )
-"""The URLs of live listings, by the method of `ProbeMethod`; `named`: the host of the URL names the registration."""
+"""The URLs of live listings, by the method of `ProbeMethod`; `named`: the host of the URL names the registration.
+`differs` is JSON: texts of the differences between its card and the one that the host serves."""
 
 health = rebuilt_table(
     "health",
@@ -118,7 +136,7 @@ are the last 30 days (`DayBits`); `is_lost`: it has not answered on `FAILED_DAYS
 
 
 class Health(NamedTuple):
-    """The stored state of a URL."""
+    """The stored state of a URL; of a listing also in what the card that the host serves differs from its card."""
 
     url: str
     state: HealthState
@@ -128,6 +146,7 @@ class Health(NamedTuple):
     latency_ms: int | None
     days: DayBits
     is_lost: bool
+    differs: tuple[str, ...] = ()
 
     @property
     def is_known(self) -> bool:
@@ -141,13 +160,19 @@ class HealthQueries(Queries):
     def of_registrations(self, ids: Iterable[str]) -> dict[str, dict[str, Health]]:
         """The states of the URLs of registrations by id and URL, of which something is known."""
         of_url = health.c.url == probe_targets.c.url
-        statement = select(probe_targets.c.registration, health).join(health, of_url)
+        columns = (probe_targets.c.registration, probe_targets.c.differs, health)
+        statement = select(*columns).join(health, of_url)
         states: dict[str, dict[str, Health]] = {}
         for row in self._rows_in(statement, probe_targets.c.registration, sorted(set(ids))):
-            stored = _health(row)
+            stored = _health(row)._replace(differs=tuple(json.loads(row["differs"])))
             if stored.is_known:
                 states.setdefault(row["registration"], {})[stored.url] = stored
         return states
+
+    def named(self, url: str) -> list[str]:
+        """The registrations with a URL whose host names them, at most `MAX_COMPARED`."""
+        named = (probe_targets.c.url == url, probe_targets.c.named)
+        return self._scalars(select(probe_targets.c.registration).where(*named).limit(MAX_COMPARED))
 
     def method(self, url: str) -> ProbeMethod | None:
         """How a URL is visited; None where no listing names it any more."""
@@ -196,7 +221,7 @@ def _update_targets(
     for batch in batches([target[:2] for target in outdated]):
         connection.execute(delete(table).where(tuple_(table.c.registration, table.c.url).in_(batch)))
     if new:
-        connection.execute(insert(table), [target._asdict() for target in sorted(new)])
+        connection.execute(insert(table), [{**target._asdict(), "differs": "[]"} for target in sorted(new)])
     urls = {target.url for target in (*outdated, *new)}
     changed = {url for url in sorted(urls) if _enlist(connection, url, now)}
     shown = {row["url"] for row in rows_in(connection, select(health), health.c.url, {target.url for target in new})
@@ -233,13 +258,23 @@ def _enlist(connection: Connection, url: str, now: int) -> bool:
     return True
 
 
-def record_probe(writer: Writer, url: str, outcome: ProbeOutcome, now: int) -> int:
+def record_probe(
+    writer: Writer, url: str, outcome: ProbeOutcome, now: int, differs: Mapping[str, Sequence[str]] | None = None
+) -> int:
     """Store the outcome of a visit; return how many listings may have changed for it: none, unless the state of the URL
-    has, or the tools that it lists."""
+    has, or the tools that it lists, or in what the served card differs from the cards of registrations."""
     with writer.transaction() as connection:
-        changed = outbox.announce(connection, _record(connection, url, outcome, now), CHANGED)
+        moved = {id_ for id_, texts in (differs or {}).items() if _compare(connection, url, id_, texts)}
+        changed = outbox.announce(connection, sorted(moved | {*_record(connection, url, outcome, now)}), CHANGED)
         has_new_tools = outcome.tools is not None and record_tools(connection, url, outcome.tools, now)
         return changed + has_new_tools
+
+
+def _compare(connection: Connection, url: str, registration: str, differs: Sequence[str]) -> bool:
+    """Store in what a served card differs; returns whether that is new."""
+    table, text = probe_targets, json.dumps(list(differs))
+    of_both = (table.c.registration == registration, table.c.url == url, table.c.differs != text)
+    return connection.execute(update(table).where(*of_both).values(differs=text)).rowcount > 0
 
 
 def _record(connection: Connection, url: str, outcome: ProbeOutcome, now: int) -> list[str]:

@@ -351,3 +351,46 @@ async def test_where_no_host_can_be_reached_the_network_of_the_server_is_blamed(
     await checks.fail(urls[0], "fetch-tls", registry.clock.now)
     await checks.fail(urls[-1], "fetch-resolve", registry.clock.now)
     assert registry.state(ids[urls[-1]]) == ("fails", "fetch-resolve")
+
+
+async def test_a_served_card_with_other_terms_is_a_warning_with_both_values(
+    server: Hostile, registry: ProbedRegistry
+) -> None:
+    price = {"id": "p", "amount": "5", "currency": "USD", "interval": "month"}
+    card = agent("Echo", url=f"https://{HOST}/a2a", protocolVersion="0.3.0", **{"x-payment-config": [price]})
+    server.say("/a2a", speaks(server, a2a_server))
+    id_ = await registry.mine(registry.kit.inscribe(card))
+    served = {**card, "x-a2b-id": id_}
+    server.say("/.well-known/agent.json", ok(json.dumps(served).encode()))
+    await registry.after()
+    await registry.after(CHECK_INTERVAL)
+    assert differing(registry, id_) == []
+    served |= {"url": "https://other.example/a2a", "x-payment-config": [{**price, "amount": "9"}]}
+    server.say("/.well-known/agent.json", ok(json.dumps(served).encode()))
+    await registry.after(CHECK_INTERVAL)
+    sentence = "the card that the host serves now differs from the inscribed one: "
+    assert [text.removeprefix(sentence) for text in differing(registry, id_)] == [
+        f"URL: https://{HOST}/a2a inscribed, https://other.example/a2a served",
+        "price: 5 USD per P1M inscribed, 9 USD per P1M served",
+    ]
+    announced = registry.announced()
+    await registry.after(CHECK_INTERVAL)
+    assert registry.announced() == announced
+    of_another = {**served, "x-a2b-id": [id_, "the other agent of this host"]}
+    server.say("/.well-known/agent.json", ok(json.dumps(of_another).encode()))
+    await registry.after(CHECK_INTERVAL)
+    assert differing(registry, id_) == [], "it may be the card of the other one"
+    server.say("/.well-known/agent.json", ok(json.dumps(served).encode()))
+    await registry.after(CHECK_INTERVAL)
+    server.say("/.well-known/agent.json", raw(answer("500 Internal Server Error"), close=True))
+    await registry.after(CHECK_INTERVAL)
+    assert len(differing(registry, id_)) == 2, "nothing is known of what it serves"
+    server.say("/.well-known/agent.json", raw(answer("404 Not Found"), close=True))
+    await registry.after(CHECK_INTERVAL)
+    assert differing(registry, id_) == []
+
+
+def differing(registry: ProbedRegistry, id_: str) -> list[str]:
+    """The differences that a listing names."""
+    warnings = registry.item(id_)["warnings"]
+    return [warning["detail"] for warning in warnings if warning["code"] == "card-differs"]
