@@ -32,7 +32,7 @@ always reported."""
 UNPROVABLE_OF_POINTERS = frozenset(("anchorCount", "anchors", "createdHeight", "drift", "fetchedFrom"))
 """Members of listings with fetched cards without a proof: other pointers, and the results of fetches."""
 
-UNPROVABLE = frozenset(("changedHeight", "duplicates", "recentChanges", "warnings")) | (
+UNPROVABLE = frozenset(("changedHeight", "duplicates", "health", "recentChanges", "warnings")) | (
     frozenset(ListingHead.__struct_encode_fields__) - PROVED - UNPROVABLE_OF_AGENTS - UNPROVABLE_OF_POINTERS
 )
 """Members of every listing without a proof: all facts about it that no step proves."""
