@@ -61,11 +61,6 @@ class Forwards(NamedTuple):
     flags: Bytes
     since: Floats
 
-    @classmethod
-    def of(cls, offsets: Ints, ends: Numbers, terms: Numbers, flags: Bytes, since: Floats) -> Forwards:
-        """An object over these arrays, made read-only."""
-        return cls(read_only(offsets), read_only(ends), read_only(terms), read_only(flags), read_only(since))
-
 
 class PlanArrays(NamedTuple):
     """The words of a plan for kernels, read-only. Group g has the alternatives from `starts[g]` until before

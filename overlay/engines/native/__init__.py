@@ -128,7 +128,12 @@ class NativeEngine:
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
         """Run a plan with the filters of a query."""
-        return self._checked(lambda view: _searched(view, query, plan, start, stop))
+        is_current = query.as_of is None
+        return self._checked(
+            lambda view: search(
+                view.current if is_current else view.segments, float(view.manifest.newest), query, plan, start, stop
+            )
+        )
 
     def complete(self, typed: Typed) -> Completed:
         """The completions of a text."""
@@ -193,9 +198,12 @@ class NativeEngine:
         position: IndexPosition | None,
         content: IndexContent = EARLIER,
     ) -> None:
-        """Replace documents."""
+        """Replace documents; the folder is locked for writing from the first time on, until it is closed."""
         with self._writing:
-            self._take_lock()
+            if self._lock is None:
+                self._lock = FolderLock(self.folder)
+                self.check_at = monotonic() + (0 if self._lock.was_interrupted else CHECK_SECONDS)
+                self._stamp.increase()  # the writer before may have ended between a manifest and its stamp
             try:
                 view = self._refresh()
                 if registrations is not None and view.position is None and (view.damage or view.segments):
@@ -218,13 +226,6 @@ class NativeEngine:
         """Show a published commit to searches, and remove the files that it does not use. Only while `_writing`."""
         self._refresh()
         manifests.sweep(self.folder, manifest, self._merging)
-
-    def _take_lock(self) -> None:
-        """Lock the folder for writing, until it is closed."""
-        if self._lock is None:
-            self._lock = FolderLock(self.folder)
-            self.check_at = monotonic() + (0 if self._lock.was_interrupted else CHECK_SECONDS)
-            self._stamp.increase()  # the writer before may have ended between a manifest and its stamp
 
     def _next_job(self) -> Job | None:
         """The work to do beside the commits."""
@@ -267,11 +268,6 @@ class NativeEngine:
                     self._finish(replaced(self.folder, view, sources, entry) or view.manifest)
         finally:
             self._merging = frozenset()
-
-
-def _searched(view: NativeView, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
-    segments = view.current if query.as_of is None else view.segments
-    return search(segments, float(view.manifest.newest), query, plan, start, stop)
 
 
 def open_versions(location: str) -> IndexVersions:

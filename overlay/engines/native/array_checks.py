@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from overlay.engines.native.schema import DERIVED, MEMBERS, TABLES, VECTOR, DerivedArray
+from overlay.engines.native.schema import DERIVED, MEMBERS, TABLES, VECTOR
 from overlay.engines.native.segment_file import Array, SegmentError
 from overlay.search.ranker import SECTIONS
 from overlay.search.term_dictionary import LONGEST, SHORTEST
@@ -39,7 +39,8 @@ def check_all(arrays: Mapping[str, Array], documents: int) -> None:
     Raises SegmentError, which names the array."""
     if (held := check(arrays)) != documents:
         raise SegmentError(f"array offers_offsets is that of {held:,} documents, not {documents:,}")
-    counts = _counts(arrays, documents)
+    counts = {table: len(arrays[f"{table}_offsets"]) - 1 for table in TABLES}
+    counts |= {"documents": documents, "offers": int(arrays["offers_offsets"][-1]), "lengths": LONGEST - SHORTEST + 1}
     _check_fixed_rows(arrays, documents)
     for member in MEMBERS:
         if member.table:
@@ -48,30 +49,17 @@ def check_all(arrays: Mapping[str, Array], documents: int) -> None:
         counts[derived.name] = len(_typed(arrays, derived.name, derived.dtype))
     counts["clusters"] = counts["cluster_centres"] // VECTOR
     for derived in DERIVED:
-        _check_derived(derived, arrays, counts)
+        values = arrays[derived.name]
+        if derived.offsets_of:
+            _check_offsets(derived.name, values, counts[derived.of], counts[derived.offsets_of])
+        elif derived.of:
+            _check_length(derived.name, values, counts[derived.of])
+        if derived.below:
+            _check_numbers(derived.name, values, counts[derived.below], is_broken=derived.name == "value_next")
     if (arrays["value_next"] <= np.arange(counts["values"])).any():
         raise SegmentError("array value_next does not lead onwards")
     _check_postings(arrays["term_offsets"], arrays["term_documents"], arrays["term_impacts"])
     _check_clusters(arrays["cluster_centres"], arrays["cluster_documents"], documents)
-
-
-def _counts(arrays: Mapping[str, Array], documents: int) -> dict[str, int]:
-    counts = {table: len(arrays[f"{table}_offsets"]) - 1 for table in TABLES}
-    return counts | {
-        "documents": documents,
-        "offers": int(arrays["offers_offsets"][-1]),
-        "lengths": LONGEST - SHORTEST + 1,
-    }
-
-
-def _check_derived(derived: DerivedArray, arrays: Mapping[str, Array], counts: Mapping[str, int]) -> None:
-    values = arrays[derived.name]
-    if derived.offsets_of:
-        _check_offsets(derived.name, values, counts[derived.of], counts[derived.offsets_of])
-    elif derived.of:
-        _check_length(derived.name, values, counts[derived.of])
-    if derived.below:
-        _check_numbers(derived.name, values, counts[derived.below], is_broken=derived.name == "value_next")
 
 
 def _check_fixed_rows(arrays: Mapping[str, Array], documents: int) -> None:

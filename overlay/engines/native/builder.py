@@ -16,7 +16,6 @@ from overlay.engines.native.schema import (
     MEMBERS,
     TABLES,
     VECTOR,
-    ArrayMember,
 )
 from overlay.engines.native.tables import pack
 from overlay.engines.native.text_rows import TextRows
@@ -53,9 +52,10 @@ class _Rows:
     def __init__(self, dtype: str) -> None:
         self.values: Any = bytearray() if dtype == "u1" else array(_CODES[dtype])
         self.ends = array("q", [0])
-        self.add = self.values.extend
 
-    def end(self) -> None:
+    def add(self, values: Iterable[int]) -> None:
+        """Add a row at the end."""
+        self.values.extend(values)
         self.ends.append(len(self.values))
 
 
@@ -86,7 +86,9 @@ class SegmentBuilder:
         analysed = Analysed.of(document)
         self._add_columns(document, analysed)
         self._texts.add(analysed, described=bool(document.description))
-        self._add_bytes(document)
+        self._rows["id"].add(document.id.encode("utf-8", "surrogatepass"))
+        self._rows["item"].add(document.item)
+        self._rows["packed_offers"].add(prices.pack(document))
         of_facets = facets(document)
         ids = f"id:{document.id}", f"registration:{document.registration}"
         self._add_numbers("document_facts", "facts", dict.fromkeys((*facts(document, of_facets), *ids)))
@@ -94,7 +96,6 @@ class SegmentBuilder:
         self._add_numbers("document_values", "values", values)
         self._add_numbers("document_labels", "labels", labels_of_document(document))
         self._pieces.add(pieces_of(document))
-        self._pieces.end()
         self._add_offers(document)
         self.newest = max(self.newest, document.updated_time or 0, document.text_since or 0)
         self.documents += 1
@@ -117,22 +118,10 @@ class SegmentBuilder:
         }
         for name, value in values.items():
             self._columns[name].append(value)
-        rows = self._rows["name_order"]
-        rows.add(str(order["name_order"]).encode("utf-8", "surrogatepass"))
-        rows.end()
-
-    def _add_bytes(self, document: Document) -> None:
-        for name, data in (
-            ("id", document.id.encode("utf-8", "surrogatepass")),
-            ("item", document.item),
-            ("packed_offers", prices.pack(document)),
-        ):
-            self._rows[name].add(data)
-            self._rows[name].end()
+        self._rows["name_order"].add(str(order["name_order"]).encode("utf-8", "surrogatepass"))
 
     def _add_numbers(self, name: str, table: str, texts: Iterable[str]) -> None:
         self._rows[name].add(map(self._numbers[table].__getitem__, texts))
-        self._rows[name].end()
 
     def _add_offers(self, document: Document) -> None:
         columns, number = self._columns, self._numbers
@@ -152,7 +141,11 @@ class SegmentBuilder:
         """The primary arrays, with the strings of tables in order. To be called once: their inputs are freed
         meanwhile."""
         arrays: Arrays = {"offers_offsets": np.array(self._offers, "<i8")}
-        of_texts = self._texts.arrays() | self._vectors()
+        of_all = vectors(np.array(self._pieces.values, np.uint32), np.array(self._pieces.ends, np.int64)).reshape(-1)
+        of_texts = self._texts.arrays() | {
+            "vector": of_all,
+            "vector_offsets": np.arange(0, len(of_all) + 1, VECTOR, dtype=np.int64),
+        }
         ranks = {}
         for table, numbers in self._numbers.items():
             ordered = sorted(numbers)
@@ -165,20 +158,15 @@ class SegmentBuilder:
         arrays |= of_texts
         for member in MEMBERS:
             if member.name not in arrays:
-                arrays |= self._member(member)
+                rows = self._rows.pop(member.name) if member.is_rows else None
+                values = rows.values if rows else self._columns.pop(member.name)
+                dtype = f"<{member.dtype}"
+                arrays[member.name] = np.frombuffer(values, dtype).copy() if len(values) else np.empty(0, dtype)
+                if rows:
+                    arrays[f"{member.name}_offsets"] = np.array(rows.ends, "<i8")
             if member.table:
                 arrays[member.name] = renumbered(arrays[member.name], ranks[member.table])
         return arrays
-
-    def _vectors(self) -> Arrays:
-        of_all = vectors(np.array(self._pieces.values, np.uint32), np.array(self._pieces.ends, np.int64)).reshape(-1)
-        return {"vector": of_all, "vector_offsets": np.arange(0, len(of_all) + 1, VECTOR, dtype=np.int64)}
-
-    def _member(self, member: ArrayMember) -> Arrays:
-        rows = self._rows.pop(member.name) if member.is_rows else None
-        values = rows.values if rows else self._columns.pop(member.name)
-        numbers = np.frombuffer(values, f"<{member.dtype}").copy() if len(values) else np.empty(0, f"<{member.dtype}")
-        return {member.name: numbers} | ({f"{member.name}_offsets": np.array(rows.ends, "<i8")} if rows else {})
 
 
 def renumbered(numbers: npt.NDArray[Any], ranks: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:

@@ -33,10 +33,9 @@ def derived(arrays: Arrays, folder: Path | None = None) -> Arrays:
         partial(_terms, folder=folder),
         surface_arrays,
         partial(value_arrays, folder=folder),
-        _ranks,
+        _name_arrays,
         price_arrays,
         _vectors,
-        _name_bits,
     ):
         computed |= {name: durable.moved(folder, values) for name, values in compute(arrays).items()}
     return computed
@@ -143,22 +142,15 @@ def _vectors(arrays: Arrays) -> Arrays:
     }
 
 
-def _name_bits(arrays: Arrays) -> Arrays:
-    bits = np.empty(len(arrays["flags"]), np.uint64)
-    name_bits(arrays["forward_offsets"], arrays["section_ends"], arrays["forward"], arrays["flags"], bits)
-    return {"name_bits": bits}
-
-
-def _ranks(arrays: Arrays) -> Arrays:
+def _name_arrays(arrays: Arrays) -> Arrays:
+    """The order of documents by id, their ranks by id and by name, and the bits of the terms of their names."""
     by_id = in_order(arrays["id"], arrays["id_offsets"])
     by_name = in_order(arrays["name_order"], arrays["name_order_offsets"])
-    return {"id_order": by_id, "id_rank": _inverse(by_id), "name_rank": _inverse(by_name)}
-
-
-def _inverse(order: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
-    ranks = np.empty(len(order), np.uint64)
-    ranks[order] = np.arange(len(order), dtype=np.uint64)
-    return ranks
+    numbers = np.arange(len(by_id), dtype=np.uint64)
+    id_rank, name_rank, bits = np.empty_like(numbers), np.empty_like(numbers), np.empty_like(numbers)
+    id_rank[by_id], name_rank[by_name] = numbers, numbers
+    name_bits(arrays["forward_offsets"], arrays["section_ends"], arrays["forward"], arrays["flags"], bits)
+    return {"id_order": by_id, "id_rank": id_rank, "name_rank": name_rank, "name_bits": bits}
 
 
 def price_arrays(arrays: Arrays) -> Arrays:

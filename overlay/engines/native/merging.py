@@ -34,11 +34,19 @@ def merge(
     """The primary arrays of one segment with the documents of all that their masks keep, in order; unused strings are
     dropped. Large arrays are in files in the folder (`durable.array`). Raises OSError, and SegmentError, which names
     the array, when the arrays of a segment do not fit together."""
-    parts = [_part(arrays, mask) for arrays, mask in zip(segments, masks, strict=True)]
+    parts = []
+    for arrays, mask in zip(segments, masks, strict=True):
+        if len(mask) != (documents := check(arrays)):
+            raise ValueError(f"a mask of {len(mask):,} for {documents:,} documents")
+        of_offers = np.repeat(mask, np.diff(arrays["offers_offsets"]))
+        parts.append(_MergedPart(arrays, np.flatnonzero(mask), np.flatnonzero(of_offers)))
     merged = {"offers_offsets": _offsets(parts, "offers_offsets", [part.documents for part in parts], folder)}
     for member in MEMBERS:
-        gathered = _gathered_rows if member.is_rows else _gathered
-        merged |= gathered(member, parts, folder)
+        if member.is_rows:
+            merged |= _gathered_rows(member, parts, folder)
+        else:
+            columns = (part.arrays[member.name][part.rows(member)] for part in parts)
+            merged[member.name] = durable.moved(folder, np.concatenate([np.zeros(0, f"<{member.dtype}"), *columns]))
     for table in TABLES:
         merged |= _renumbered(table, parts, merged, folder)
     return merged
@@ -51,26 +59,14 @@ def prepare() -> None:
     merge([empty], [np.zeros(0, np.bool_)])
 
 
-def _part(arrays: Mapping[str, Array], mask: npt.NDArray[np.bool_]) -> _MergedPart:
-    documents = check(arrays)
-    if len(mask) != documents:
-        raise ValueError(f"a mask of {len(mask):,} for {documents:,} documents")
-    of_offers = np.repeat(mask, np.diff(arrays["offers_offsets"]))
-    return _MergedPart(arrays, np.flatnonzero(mask), np.flatnonzero(of_offers))
-
-
 def _offsets(parts: Sequence[_MergedPart], name: str, rows: Sequence[Offsets], folder: Path | None) -> Array:
     """Offsets of these rows of all parts."""
     lengths = (np.diff(part.arrays[name])[of_part] for part, of_part in zip(parts, rows, strict=True))
     return durable.moved(folder, np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum())
 
 
-def _gathered(member: ArrayMember, parts: Sequence[_MergedPart], folder: Path | None) -> dict[str, Array]:
-    columns = (part.arrays[member.name][part.rows(member)] for part in parts)
-    return {member.name: durable.moved(folder, np.concatenate([np.zeros(0, f"<{member.dtype}"), *columns]))}
-
-
 def _gathered_rows(member: ArrayMember, parts: Sequence[_MergedPart], folder: Path | None) -> dict[str, Array]:
+    """The values and the offsets of a member of rows, of all parts."""
     name = f"{member.name}_offsets"
     offsets = _offsets(parts, name, [part.rows(member) for part in parts], folder)
     values = durable.array(folder, int(offsets[-1]), f"<{member.dtype}")
@@ -86,7 +82,12 @@ def _renumbered(
 ) -> dict[str, Array]:
     """The table of all parts; the gathered members get its numbers, in place."""
     members = [member for member in MEMBERS if member.table == table]
-    pieces = [_pieces(member, parts, merged) for member in members]
+    pieces: list[list[Numbers]] = []  # by member, its merged values that are from each part
+    for member in members:
+        ends = np.array([len(part.rows(member)) for part in parts], np.int64).cumsum()
+        if member.is_rows:
+            ends = merged[f"{member.name}_offsets"][ends]
+        pieces.append(np.split(merged[member.name], ends)[:-1])  # the last is empty
     sources = [StringTable(part.arrays[f"{table}_bytes"], part.arrays[f"{table}_offsets"]) for part in parts]
     used = [np.zeros(len(source.offsets) - 1, np.uint8) for source in sources]
     for member, of_parts in zip(members, pieces, strict=True):
@@ -98,14 +99,6 @@ def _renumbered(
         for values, new in zip(of_parts, numbers, strict=True):
             _renumber(values, new)
     return {f"{table}_bytes": data, f"{table}_offsets": offsets}
-
-
-def _pieces(member: ArrayMember, parts: Sequence[_MergedPart], merged: Mapping[str, Array]) -> list[Numbers]:
-    """The merged values of a member that are from each part."""
-    ends = np.array([len(part.rows(member)) for part in parts], np.int64).cumsum()
-    if member.is_rows:
-        ends = merged[f"{member.name}_offsets"][ends]
-    return np.split(merged[member.name], ends)[:-1]  # the last is empty
 
 
 @kernel("target")

@@ -24,22 +24,6 @@ class _Vocabulary(NamedTuple):
     counts: npt.NDArray[np.uint32]
     numbers: Sequence[npt.NDArray[np.uint32]]
 
-    @classmethod
-    def of(cls, segments: Sequence[Segment]) -> _Vocabulary:
-        """The dictionary of segments; where there are several, without surfaces that no listing has: their numbers are
-        outside the table."""
-        tables = [
-            StringTable(segment.arrays["surfaces_bytes"], segment.arrays["surfaces_offsets"]) for segment in segments
-        ]
-        if len(segments) == 1:
-            return cls(tables[0], segments[0].of_surface, [np.arange(len(segments[0].of_surface), dtype=np.uint32)])
-        used = [segment.of_surface != 0 for segment in segments]
-        table, numbers = merge(tables, [marks.view(np.uint8) for marks in used])
-        counts = np.zeros(len(table.offsets) - 1, np.uint32)
-        for segment, marks, new in zip(segments, used, numbers, strict=True):
-            counts[new[marks]] += segment.of_surface[marks]
-        return cls(table, counts, numbers)
-
 
 class NativeTerms:
     """Counts of words in the segments of one commit. Thread-safe."""
@@ -51,7 +35,21 @@ class NativeTerms:
 
     @cached_property
     def _vocabulary(self) -> _Vocabulary:
-        return _Vocabulary.of(self._segments)
+        """The surfaces of the segments; where there are several, without those that no listing has: their numbers are
+        outside the table."""
+        segments = self._segments
+        tables = [
+            StringTable(segment.arrays["surfaces_bytes"], segment.arrays["surfaces_offsets"]) for segment in segments
+        ]
+        if len(segments) == 1:
+            numbers = np.arange(len(segments[0].of_surface), dtype=np.uint32)
+            return _Vocabulary(tables[0], segments[0].of_surface, [numbers])
+        used = [segment.of_surface != 0 for segment in segments]
+        table, renumbered = merge(tables, [marks.view(np.uint8) for marks in used])
+        counts = np.zeros(len(table.offsets) - 1, np.uint32)
+        for segment, marks, new in zip(segments, used, renumbered, strict=True):
+            counts[new[marks]] += segment.of_surface[marks]
+        return _Vocabulary(table, counts, renumbered)
 
     def frequency(self, term: str) -> int:
         """Number of listings that contain an index term."""
@@ -91,15 +89,12 @@ class NativeTerms:
         key = prefix, limit
         if key in self._completions:
             return self._completions[key]
-        completions = [word for word in self._commonest(prefix, limit + 1) if word != prefix][:limit]
+        text, vocabulary = np.frombuffer(prefix.encode("utf-8", "surrogatepass"), np.uint8), self._vocabulary
+        words = self._strings(commonest(*vocabulary.table, vocabulary.counts, text, limit + 1))
+        completions = [word for word in words if word != prefix][:limit]
         if completions and len(prefix) <= _SHORT_PREFIX:
             self._completions[key] = completions
         return completions
-
-    def _commonest(self, prefix: str, most: int) -> list[str]:
-        """The most frequent surfaces with a prefix."""
-        text = np.frombuffer(prefix.encode("utf-8", "surrogatepass"), np.uint8)
-        return self._strings(commonest(*self._vocabulary.table, self._vocabulary.counts, text, most))
 
     def _strings(self, numbers: Ints) -> list[str]:
         """The surfaces with these numbers."""

@@ -20,6 +20,7 @@ from overlay.search.facts import FACET_FIELDS
 from overlay.search.nearest import Nearest, nearest
 from overlay.search.ranker import Forwards
 from parsers.cards.intervals import PER_CALL, per_day
+from parsers.jit import read_only
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -50,7 +51,16 @@ class Segment:
         self.plain = listed * live
         self.listings = int(np.count_nonzero(self.plain))
         self.count = int(np.count_nonzero(live))
-        self.of_surface, self.of_term = self._listed(listed)
+        self.of_surface, self.of_term = arrays["surface_listed"], arrays["term_listed"]
+        """The numbers of listed documents with each surface and each term: those of all, without the deleted ones."""
+        deleted = listed * (live == 0)
+        if deleted.any():
+            fewer = np.zeros_like(self.of_surface), np.zeros_like(self.of_term)
+            offsets, surfaces = arrays["document_surfaces_offsets"], arrays["document_surfaces"]
+            listed_counts(offsets, surfaces, arrays["surface_term"], deleted, *fewer)
+            self.of_surface, self.of_term = self.of_surface - fewer[0], self.of_term - fewer[1]
+        self.vectors: npt.NDArray[np.int8] = arrays["vector"].reshape(-1, VECTOR)
+        """The text vectors of documents, a row for each."""
         self.price_ranks: dict[Any, Ints] = {}
         self.value_counts: Any = None
         """The counts of the values of all listed documents (`facet_values.SegmentCounts`), once they are made."""
@@ -60,35 +70,18 @@ class Segment:
         self.is_suspect = False
         """Whether a string was read that no segment is written with."""
 
-    def _listed(self, listed: Bytes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-        """The numbers of listed documents with each surface and each term: those of all, without the deleted ones."""
-        of_surface, of_term = self.arrays["surface_listed"], self.arrays["term_listed"]
-        deleted = listed * (self.live == 0)
-        if not deleted.any():
-            return of_surface, of_term
-        fewer = np.zeros_like(of_surface), np.zeros_like(of_term)
-        a = self.arrays
-        listed_counts(a["document_surfaces_offsets"], a["document_surfaces"], a["surface_term"], deleted, *fewer)
-        return of_surface - fewer[0], of_term - fewer[1]
-
     def take_scratch(self) -> Scratch:
         """Working memory, for one thread at a time."""
         try:
             return self._unused.pop()
         except IndexError:
-            return self._allocated()
+            size, offers = self.documents, len(self.arrays["offer_amount"])
+            masks = np.empty(size, np.uint8), np.empty(size, np.uint8)
+            return Scratch(masks, np.empty(size, np.uint8), np.zeros(offers, np.uint8))
 
     def give_back(self, scratch: Scratch) -> None:
         """Let other searches use working memory."""
         self._unused.append(scratch)
-
-    def _allocated(self) -> Scratch:
-        size = self.documents
-        return Scratch(
-            (np.empty(size, np.uint8), np.empty(size, np.uint8)),
-            np.empty(size, np.uint8),
-            np.zeros(len(self.arrays["offer_amount"]), np.uint8),
-        )
 
     def positions(self, table: str, texts: Sequence[str]) -> Ints:
         """The number of each string in a table; for a string that it lacks, -1 minus the number of the next one."""
@@ -171,11 +164,6 @@ class Segment:
         documents = self.arrays["fact_documents"][offsets[position] : offsets[position + 1]].astype(np.int64)
         return np.asarray(documents[self.live[documents] != 0])
 
-    @property
-    def vectors(self) -> npt.NDArray[np.int8]:
-        """The text vectors of documents, a row for each."""
-        return self.arrays["vector"].reshape(-1, VECTOR)
-
     @cached_property
     def clusters(self) -> Clusters:
         """The clusters of the text vectors."""
@@ -201,17 +189,17 @@ class Segment:
     def forwards(self) -> Forwards:
         """The forward indexes of documents, as the ranker reads them."""
         names = ("forward_offsets", "section_ends", "forward", "flags", "text_since")
-        return Forwards.of(*(self.arrays[name] for name in names))
+        return Forwards._make(read_only(self.arrays[name]) for name in names)
 
     @cached_property
     def postings(self) -> Postings:
         """The postings of terms."""
-        return Postings.of(*(self.arrays[f"term_{name}"] for name in Postings._fields))
+        return Postings._make(read_only(self.arrays[f"term_{name}"]) for name in Postings._fields)
 
     @cached_property
     def names(self) -> Names:
         """The names and sources of documents, as searches by relevance read them."""
-        return Names.of(self.arrays["name_bits"], self.arrays["source"])
+        return Names(read_only(self.arrays["name_bits"]), read_only(self.arrays["source"]))
 
     @cached_property
     def value_lows(self) -> Ints:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from struct import Struct
 from typing import Any, NamedTuple
@@ -65,34 +65,30 @@ def crc32c(data: Array, start: int = 0) -> int:
 def write(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write arrays of one dimension to a file, durably (`durable.replace`). Raises OSError, ValueError for a name or
     type that no file can hold."""
-    stored = {name: _stored(name, array) for name, array in arrays.items()}
+    stored: dict[str, Array] = {}
+    for name, array in arrays.items():
+        if not (name.isascii() and name.isidentifier() and len(name) <= 40):
+            raise ValueError(f"{name!a} is not a name of an array in a segment file")
+        if array.ndim != 1 or array.dtype.str[1:] not in TYPES:
+            raise ValueError(f"array {name} has {array.ndim} dimensions of {array.dtype}, which no segment file holds")
+        stored[name] = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     if len(stored) > _MOST:
         raise ValueError(f"{len(stored):,} arrays, more than the {_MOST:,} of a segment file")
     durable.replace(path, _parts(stored))
 
 
-def _stored(name: str, array: Array) -> Array:
-    if not (name.isascii() and name.isidentifier() and len(name) <= 40):
-        raise ValueError(f"{name!a} is not a name of an array in a segment file")
-    if array.ndim != 1 or array.dtype.str[1:] not in TYPES:
-        raise ValueError(f"array {name} has {array.ndim} dimensions of {array.dtype}, which no segment file holds")
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-
-
 def _parts(arrays: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
-    table, end = bytearray(), _up(_ALIGNMENT + len(arrays) * _ENTRY.size)
+    """The bytes of a file: its head and table, and the arrays, each filled up to a multiple of the alignment."""
+    size = _ALIGNMENT + len(arrays) * _ENTRY.size
+    table, end = bytearray(), size + -size % _ALIGNMENT
     for name, array in arrays.items():
         table += _ENTRY.pack(name.encode(), array.dtype.str[1:].encode(), crc32c(array), end, array.nbytes)
-        end += _up(array.nbytes)
+        end += array.nbytes + -array.nbytes % _ALIGNMENT
     head = _HEAD.pack(_MAGIC, LAYOUT, len(arrays), end)
     yield (head + _CHECK.pack(extend(extend(0, head), bytes(table)))).ljust(_ALIGNMENT, b"\0") + table
     for array in arrays.values():
         yield array.view(np.uint8).data
         yield bytes(-array.nbytes % _ALIGNMENT)
-
-
-def _up(length: int) -> int:
-    return length + -length % _ALIGNMENT
 
 
 class SegmentFile(NamedTuple):
@@ -109,7 +105,10 @@ class SegmentFile(NamedTuple):
         mapped = _map(path)
         try:
             entries = _entries(mapped)
-            arrays = {entry.name: _view(mapped, entry) for entry in entries}
+            arrays = {
+                entry.name: np.frombuffer(mapped, f"<{entry.type}", entry.length // int(entry.type[1:]), entry.offset)
+                for entry in entries
+            }
         except ValueError as error:
             raise SegmentError(f"{path} {error}") from error
         return cls(arrays, {entry.name: entry.crc for entry in entries})
@@ -142,20 +141,12 @@ def _entries(mapped: mmap.mmap) -> list[_ArrayEntry]:
     (check,) = _CHECK.unpack_from(mapped, _HEAD.size)
     if len(table) != count * _ENTRY.size or extend(extend(0, mapped[: _HEAD.size]), table) != check:
         raise ValueError("is damaged: its table is not as written")
-    return list(_checked(table, length))
-
-
-def _checked(table: bytes, length: int) -> Iterable[_ArrayEntry]:
+    entries = []
     for name, type_, crc, offset, size in _ENTRY.iter_unpack(table):
         entry = _ArrayEntry(name.rstrip(b"\0").decode("ascii"), type_.rstrip(b"\0").decode("ascii"), crc, offset, size)
         if entry.type not in TYPES or size % int(entry.type[1:]):
             raise ValueError(f"holds {entry.name} of type {entry.type!a} in {size:,} bytes")
         if offset % _ALIGNMENT or offset + size > length:
             raise ValueError(f"holds {entry.name} from {offset:,} on in {size:,} bytes, outside of it")
-        yield entry
-
-
-def _view(mapped: mmap.mmap, entry: _ArrayEntry) -> Array:
-    type_ = np.dtype(f"<{entry.type}")
-    view: Array = np.frombuffer(mapped, type_, entry.length // type_.itemsize, entry.offset)
-    return view
+        entries.append(entry)
+    return entries

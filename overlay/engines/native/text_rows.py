@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from overlay.engines.native.forward_kernels import GAP, Ints, Numbers, TokenRows, forward_rows, word_rows
+from overlay.engines.native.forward_kernels import GAP, Numbers, TokenRows, forward_rows, word_rows
 from overlay.search.analysis import NO_TOKENS, tokens_of
 from overlay.search.lexicon import FIELD_END, TEXT_END, lexicon
 from overlay.search.ranker import SECTIONS
+from parsers.jit import read_only
 
 if TYPE_CHECKING:
     from overlay.search.forward import Analysed
@@ -29,7 +30,9 @@ class _TokenNumbers:
         self.number, self.values, self.counts = number, array("I"), array("I")
 
     def rows(self) -> TokenRows:
-        return TokenRows.of(_numbers(self.values), _offsets(self.counts))
+        counts = np.array(self.counts, np.int64)
+        offsets = np.concatenate([np.zeros(1, np.int64), counts]).cumsum()
+        return TokenRows(read_only(np.array(self.values, np.uint32)), read_only(offsets))
 
 
 class TextRows:
@@ -88,11 +91,3 @@ class TextRows:
 
 def _length(tokens: TokenRows, compounds: Numbers) -> int:
     return int(np.diff(tokens.offsets)[compounds].sum())
-
-
-def _numbers(values: array[int]) -> Numbers:
-    return np.array(values, np.uint32)
-
-
-def _offsets(lengths: array[int]) -> Ints:
-    return np.concatenate([np.zeros(1, np.int64), np.array(lengths, np.int64)]).cumsum()

@@ -16,8 +16,8 @@ from overlay.engines.native import manifest as manifests
 from overlay.engines.native.array_checks import check_all
 from overlay.engines.native.manifest import Manifest, SegmentEntry
 from overlay.engines.native.native_terms import NativeTerms
-from overlay.engines.native.segment import Bytes, Segment
-from overlay.engines.native.segment_file import SegmentError, SegmentFile
+from overlay.engines.native.segment import Segment
+from overlay.engines.native.segment_file import Array, SegmentError, SegmentFile
 from overlay.search.piece_table import table_hash
 
 _EMPTY = Manifest(0, None, 0, (), "")
@@ -42,10 +42,11 @@ class NativeView:
         are left out. Unless it is read `for_search`, it has no segments, and only the heads of their files are checked.
         Raises FileNotFoundError when another commit has replaced it meanwhile, and OSError when no more files can be
         read for now."""
+        prefix = f"{folder}{os.sep}"  # of files of this machine: the damage is public
         try:
             manifest = manifests.read(folder) or _EMPTY
         except ValueError as error:
-            return cls.empty(_without_folder(str(error), folder))
+            return cls.empty(str(error).replace(prefix, ""))
         opened = {segment.entry: segment for segment in before.segments}
         files = {segment.entry.name: segment for segment in before.segments}
         segments, damages = list[Segment](), list[str]()
@@ -60,7 +61,7 @@ class NativeView:
                     manifests.read_deleted(folder, entry)
             except (SegmentError, OSError) as error:
                 damages.append(_damage(folder, manifest, error))
-        return cls(manifest, tuple(segments), _without_folder("; ".join(damages), folder))
+        return cls(manifest, tuple(segments), "; ".join(damages).replace(prefix, ""))
 
     @property
     def position(self) -> IndexPosition | None:
@@ -87,11 +88,6 @@ class NativeView:
         return None
 
 
-def _without_folder(text: str, folder: Path) -> str:
-    """A text for the public, without the folders of this machine."""
-    return text.replace(f"{folder}{os.sep}", "")
-
-
 def _damage(folder: Path, manifest: Manifest, error: SegmentError | OSError) -> str:
     """The damage of a segment that could not be opened, in words. Raises the error where another try may soon
     succeed."""
@@ -105,22 +101,21 @@ def _damage(folder: Path, manifest: Manifest, error: SegmentError | OSError) -> 
 
 def _opened(folder: Path, entry: SegmentEntry, same: Segment | None) -> Segment:
     """A segment, checked; `same` has the same arrays and other tombstones."""
-    if same is not None and same.documents == entry.documents:
-        segment = Segment(entry, same.arrays, _live(folder, entry))
+    same = same if same is not None and same.documents == entry.documents else None
+    if same is None:
+        path = manifests.segment_path(folder, entry.name)
+        arrays: Mapping[str, Array] = SegmentFile.open(path).arrays
+        try:
+            check_all(arrays, entry.documents)
+        except SegmentError as error:
+            raise SegmentError(f"{path} is damaged: {error}") from error
+    else:
+        arrays = same.arrays
+    live = np.ones(entry.documents, np.uint8)
+    if entry.deleted_file:
+        words = manifests.read_deleted(folder, entry)
+        live = np.unpackbits(words.view(np.uint8), count=entry.documents, bitorder="little") ^ np.uint8(1)
+    segment = Segment(entry, arrays, live)
+    if same is not None:
         vars(segment).update({name: days for name, days in vars(same).items() if name == "interval_days"})
-        return segment
-    path = manifests.segment_path(folder, entry.name)
-    arrays = SegmentFile.open(path).arrays
-    try:
-        check_all(arrays, entry.documents)
-    except SegmentError as error:
-        raise SegmentError(f"{path} is damaged: {error}") from error
-    return Segment(entry, arrays, _live(folder, entry))
-
-
-def _live(folder: Path, entry: SegmentEntry) -> Bytes:
-    """A byte for each document of a segment: 0 for deleted ones."""
-    if not entry.deleted_file:
-        return np.ones(entry.documents, np.uint8)
-    words = manifests.read_deleted(folder, entry)
-    return np.unpackbits(words.view(np.uint8), count=entry.documents, bitorder="little") ^ np.uint8(1)
+    return segment

@@ -95,7 +95,11 @@ def committed(
         if builder.documents:
             parts.append(_CommitPart(builder.arrays(), np.ones(builder.documents, np.uint8), None))
         del builder  # it takes more memory than its arrays
-        merged = _merged(folder, parts, merging, grouping)
+        parts = [part for part in parts if part.count]
+        apart = [index for index, part in enumerate(parts) if part.entry is not None and part.entry.name in merging]
+        group = grouping if grouping and not apart else partial(_groups, apart=apart, most=AT_ONCE)
+        stretches = group([part.count for part in parts])
+        merged = [parts[start] if end - start == 1 else _joined(folder, parts[start:end]) for start, end in stretches]
         entries += [_stored(folder, part, is_history=is_history) for part in merged]
     return _published(folder, view, Manifest(0, position, newest, tuple(entries), table_hash(), content))
 
@@ -116,7 +120,7 @@ def joined(folder: Path, name: str, sources: Sequence[Segment]) -> SegmentEntry:
     for source in sources:
         if damage := damaged(folder, source.entry):
             raise DamagedSegmentError(source.entry.name, damage)
-    part = _joined(folder, [_part(source, source.live) for source in sources])
+    part = _joined(folder, [_CommitPart(source.arrays, source.live, source.entry) for source in sources])
     return _stored(folder, part, is_history=sources[0].is_history, name=name)
 
 
@@ -169,22 +173,7 @@ def _without(segment: Segment, facts: Sequence[str]) -> _CommitPart:
     if gone and live[deleted := np.concatenate(gone)].any():
         live = live.copy()
         live[deleted] = 0
-    return _part(segment, live)
-
-
-def _part(segment: Segment, live: Bytes) -> _CommitPart:
     return _CommitPart(segment.arrays, live, segment.entry)
-
-
-def _merged(
-    folder: Path, parts: list[_CommitPart], merging: Collection[str], grouping: Grouping | None
-) -> list[_CommitPart]:
-    """Fewer parts with the same documents, larger ones first."""
-    parts = [part for part in parts if part.count]
-    apart = [index for index, part in enumerate(parts) if part.entry is not None and part.entry.name in merging]
-    grouping = grouping if grouping and not apart else partial(_groups, apart=apart, most=AT_ONCE)
-    groups = grouping([part.count for part in parts])
-    return [parts[start] if end - start == 1 else _joined(folder, parts[start:end]) for start, end in groups]
 
 
 def while_filled(counts: Sequence[int]) -> Stretches:
@@ -204,16 +193,14 @@ def _groups(counts: Sequence[int], apart: Collection[int] = (), most: float = in
     for index, count in enumerate(counts):
         groups.append((index, index + 1))
         totals.append(count)
-        while len(groups) > 1 and _are_alike(*totals[-2:]) and sum(totals[-2:]) <= most:
+        while (
+            len(groups) > 1 and (totals[-2] <= SMALL or totals[-2] < FACTOR * totals[-1]) and sum(totals[-2:]) <= most
+        ):
             if groups[-1][0] in apart or groups[-2][0] in apart:
                 break
             groups[-2:] = [(groups[-2][0], groups[-1][1])]
             totals[-2:] = [sum(totals[-2:])]
     return groups
-
-
-def _are_alike(earlier: int, later: int) -> bool:
-    return earlier <= SMALL or earlier < FACTOR * later
 
 
 def _joined(folder: Path, parts: Sequence[_CommitPart]) -> _CommitPart:
