@@ -102,25 +102,15 @@ class Spill(Generic[_T]):
         return items
 
 
-class SpilledPairs(Generic[_K, _V]):
+class SpilledPairs(Spill[tuple[_K, _V]]):
     """Pairs of key and value in the order of their addition, keys perhaps repeated: the part of a mapping that the
     store needs."""
 
-    def __init__(self) -> None:
-        self._pairs: Spill[tuple[_K, _V]] = Spill()
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def add(self, key: _K, value: _V, size: int) -> None:
-        """Add a pair of `size` bytes."""
-        self._pairs.append((key, value), size)
-
     def items(self) -> Iterator[tuple[_K, _V]]:
         """All pairs."""
-        return iter(self._pairs)
+        return iter(self)
 
     def settled(self) -> dict[_K, _V] | SpilledPairs[_K, _V]:
         """A dict, when all of it is in memory."""
-        pairs = self._pairs.in_memory
+        pairs = self.in_memory
         return self if pairs is None else dict(pairs)

@@ -49,7 +49,7 @@ def proofs(
         witness = next(witness_paths)[2] if witness_paths is not None else None
         raw = data[offsets[index] : offsets[index + 1]]
         if len(raw) <= MAX_RAW:
-            proofs_by_txid.add(txid, Proof(bytes(raw), path, witness), len(raw) + len(path))
+            proofs_by_txid.append((txid, Proof(bytes(raw), path, witness)), len(raw) + len(path))
     return BlockProofs(proofs_by_txid.settled(), coinbase)
 
 

@@ -99,7 +99,11 @@ class BlockReader:
 def _result(
     session: Session, ref: BlockRef, proved: Proofs | None = None, coinbase: CoinbaseProof | None = None
 ) -> ReadResult:
-    return ReadResult(session.reading(ref, proved, coinbase), frozenset(session.missing_values), session.untraced)
+    """What a session has read, as the facts of block `ref`."""
+    in_memory = session.events.in_memory
+    events = session.events if in_memory is None else tuple(in_memory)
+    facts = BlockFacts(ref, events, session.cards.settled(), proved if proved is not None else {}, coinbase)
+    return ReadResult(facts, frozenset(session.missing_values), session.untraced)
 
 
 class _Flagged:
@@ -193,7 +197,7 @@ class _PartialTransactions:
             if index in indexes:
                 proven = self._proven[number]
                 size = len(proven.raw) + len(proven.bump)
-                pairs.add(self[position][1].txid, Proof(proven.raw, proven.bump), size)
+                pairs.append((self[position][1].txid, Proof(proven.raw, proven.bump)), size)
         return pairs.settled()
 
 

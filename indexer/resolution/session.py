@@ -8,14 +8,13 @@ from itertools import islice
 from typing import Any
 
 from indexer.headers.networks import CoinRules
-from indexer.model import BlockFacts, BlockRef, Event, EventKind, PointerAnchor, Proofs, RegistrationState, Status
+from indexer.model import Event, EventKind, PointerAnchor, RegistrationState, Status
 from indexer.resolution.lineage import OutputRanges, SatLocation, UnknownPosition, positions
 from indexer.resolution.spend_order import OutputValues
 from indexer.resolution.verdict import Judgement
 from indexer.spill import Spill, SpilledPairs
 from parsers.bitcoin import address
 from parsers.bitcoin.tx import Outpoint, Transaction
-from parsers.bitcoin.witness_commitment import CoinbaseProof
 from parsers.inscriptions import output_record
 from parsers.inscriptions.output_record import OutputRecord
 from parsers.pointers import pointer
@@ -85,12 +84,6 @@ class Session:
     new_ids: set[str] = field(default_factory=set)
     untraced: dict[Outpoint, Transaction] = field(default_factory=dict)
     untraced_bytes: int = 0
-
-    def reading(self, ref: BlockRef, proofs: Proofs | None = None, coinbase: CoinbaseProof | None = None) -> BlockFacts:
-        """The events and cards of this session as the facts of block `ref`."""
-        in_memory = self.events.in_memory
-        events = self.events if in_memory is None else tuple(in_memory)
-        return BlockFacts(ref, events, self.cards.settled(), proofs if proofs is not None else {}, coinbase)
 
     def value(self, outpoint: Outpoint) -> int | None:
         """The satoshis of an output, None where this session does not have them."""
@@ -244,7 +237,7 @@ class TransactionReader:
     def store_card(self, verdict: Judgement) -> None:
         """Add the card bytes of a judgement to those that are stored with the block."""
         if verdict.card is not None and verdict.body is not None:
-            self.session.cards.add(verdict.card, verdict.body, len(verdict.body))
+            self.session.cards.append((verdict.card, verdict.body), len(verdict.body))
 
     def add_pointer(self, vout: int, parsed: pointer.Pointer) -> None:
         """Law 8: add a pointer, valid or not."""

@@ -297,7 +297,7 @@ class ReplayedBlock:
         proofs: SpilledPairs[bytes, Proof] = SpilledPairs()
         for pair in read.reading.proofs.items():
             proof = self._proofs.get(pair[0])  # with its witness
-            proofs.add(pair[0], proof, size_of(proof))
+            proofs.append((pair[0], proof), size_of(proof))
         return BlockFacts(self._ref, tuple(self._events), read.reading.cards, proofs.settled(), self.coinbase)
 
 

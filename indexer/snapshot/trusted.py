@@ -39,7 +39,7 @@ class TrustedChain:
 
     def add_proof(self, txid: bytes, proof: Proof) -> None:
         """Add a proof of the block."""
-        self._proofs.add(txid, proof, size_of(proof))
+        self._proofs.append((txid, proof), size_of(proof))
 
     def add_event(self, event: Event) -> None:
         """Add an event of the block."""

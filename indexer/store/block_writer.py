@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select
 
 from indexer.model import RULES, BlockFacts, Event, EventKind
-from indexer.spill import AT_ONCE, Spill, SpilledPairs, pieces
+from indexer.spill import AT_ONCE, Spill, pieces
 from indexer.store import outbox, pending, proofs, schema, second_readings, sightings, topic_anchors
 from indexer.store.event_codec import event_row
 from indexer.store.map_changes import MapWriter
@@ -154,9 +154,7 @@ def _check_linked(connection: Connection, chain: str, block_facts: Sequence[Bloc
 def _portions(block_facts: Sequence[BlockFacts]) -> Iterator[Sequence[BlockFacts]]:
     """The contents of these blocks, in order: in one portion while all of them are in memory, else in portions as large
     as may be."""
-    if not any(
-        isinstance(part, Spill | SpilledPairs) for of in block_facts for part in (of.events, of.cards, of.proofs)
-    ):
+    if not any(isinstance(part, Spill) for of in block_facts for part in (of.events, of.cards, of.proofs)):
         yield block_facts
         return
     for facts in block_facts:

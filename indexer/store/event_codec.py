@@ -144,23 +144,18 @@ def event_position(height: int, position: int = 0) -> int:
 
 def event_row(ref: BlockRef, event: Event) -> dict[str, Any]:
     """An event of block `ref` as a row of `events`."""
+    pointer, line = event.pointer, POINTER.line(event.pointer) if event.pointer else {}
     return {
         "chain": ref.chain,
         "place": event_position(ref.height, event.position),
         "height": ref.height,
         "vout": event.outpoint.vout if event.outpoint else None,
         **EVENT.cells(event),
-        **_pointer_cells(event.pointer),
+        "pointer": _dump([line.get(name) for name in _LISTED]) if pointer else None,
+        "anchor": pointer.id if pointer else None,
+        "anchor_digest": pointer.digest if pointer and pointer.id is not None else None,
         **(STATE.cells(event.state) if event.state else STATE.no_cells),
     }
-
-
-def _pointer_cells(pointer: PointerAnchor | None) -> dict[str, Any]:
-    if pointer is None:
-        return {"pointer": None, "anchor": None, "anchor_digest": None}
-    line = POINTER.line(pointer)
-    digest = pointer.digest if pointer.id is not None else None
-    return {"pointer": _dump([line.get(name) for name in _LISTED]), "anchor": pointer.id, "anchor_digest": digest}
 
 
 def event(row: Row) -> Event:

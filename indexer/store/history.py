@@ -62,13 +62,6 @@ class RegistrationHistory:
     confirmed: list[Revision] = field(default_factory=list)
     pending: list[Unconfirmed] = field(default_factory=list)
 
-    def add(self, row: Row) -> None:
-        """Add the revision of a row of `_with_pending`."""
-        if row["hash"] is None:
-            self.pending.append(Unconfirmed(row["chain"], event_codec.event(row)))
-        else:
-            self.confirmed.append(revision(row))
-
 
 def revision(row: Row) -> Revision:
     """The revision of a row of `confirmed`."""
@@ -243,9 +236,14 @@ class HistoryQueries(EventQueries):
 
 
 def _by_registration(revisions: Iterable[Row]) -> dict[str, RegistrationHistory]:
+    """The revisions of rows of `_with_pending`, by registration."""
     histories: dict[str, RegistrationHistory] = defaultdict(RegistrationHistory)
     for row in revisions:
-        histories[row["registration"]].add(row)
+        history = histories[row["registration"]]
+        if row["hash"] is None:
+            history.pending.append(Unconfirmed(row["chain"], event_codec.event(row)))
+        else:
+            history.confirmed.append(revision(row))
     return dict(histories)
 
 

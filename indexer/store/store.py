@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar, cast
 
 from sqlalchemy import Engine, select
 
@@ -35,8 +33,6 @@ from indexer.store.submissions import Submissions
 from indexer.store.topic_anchors import TopicAnchorQueries
 from indexer.store.topic_outputs import TopicOutputs
 
-_Value = TypeVar("_Value")
-
 _VERSION_BITS = 32  # of SQLite's data_version
 
 
@@ -59,7 +55,7 @@ class Store(Queries):
         self.submissions, self.topic_outputs = Submissions(self.primary), TopicOutputs(engine)
         self.detector = ChangeDetector(engine)
         self.followers, self.second_readings = FollowerQueries(engine), SecondReadingQueries(engine)
-        self._cache: dict[str, tuple[int, Any]] = {}
+        self._cache: dict[str, tuple[int, dict[str, str]]] = {}
 
     def close(self) -> None:
         """Close all connections."""
@@ -82,42 +78,40 @@ class Store(Queries):
 
     def chains(self) -> dict[str, str]:
         """CAIP-2 ids by the configured names of the chains that this database holds."""
-        return dict(self._cached("chains", lambda: self._meta(CHAIN)))
+        return dict(self._meta(CHAIN))
 
     def is_partial(self, chain: str) -> bool:
         """Whether only selected transactions of a chain's blocks were read: some may be missing."""
-        return chain in self._cached(PARTIAL, lambda: self._meta(PARTIAL))
+        return chain in self._meta(PARTIAL)
 
     def is_unproved(self, chain: str) -> bool:
         """Whether headers of a chain were accepted without their proof of work."""
-        return chain in self._cached(UNPROVED, lambda: self._meta(UNPROVED))
+        return chain in self._meta(UNPROVED)
 
     def rules(self, chain: str) -> int:
         """The number of the rules by which a chain was read from its first block on, 1 where none is stored."""
-        return int(self._cached(READ_BY, lambda: self._meta(READ_BY)).get(chain, 1))
+        return int(self._meta(READ_BY).get(chain, 1))
 
     def read_twice(self, chain: str) -> int | None:
         """The height up to which all blocks of a chain were read twice, -1 for none; None for a chain that is read
         once."""
-        height = self._cached(READ_TWICE, lambda: self._meta(READ_TWICE)).get(chain)
+        height = self._meta(READ_TWICE).get(chain)
         return None if height is None else int(height)
 
     @property
     def hash_key(self) -> bytes:
         """The key of hashes that strangers must not be able to compute, 32 bytes, of this database alone."""
-        return bytes.fromhex(self._cached(HASH_KEY, lambda: self._meta(HASH_KEY))[""])
+        return bytes.fromhex(self._meta(HASH_KEY)[""])
 
     def _meta(self, prefix: str) -> dict[str, str]:
-        matches = self._rows(select(meta).where(meta.c.key.startswith(prefix)))
-        return {row["key"].removeprefix(prefix): row["value"] for row in matches}
-
-    def _cached(self, name: str, read: Callable[[], _Value]) -> _Value:
-        """A value that seldom changes and that every listing needs: read again only after a write."""
+        """The values of `meta` under keys with a prefix, by what follows it. They seldom change, and every listing
+        needs some: they are read again only after a write."""
         stamp = self.stamp()  # before reading
-        cached = self._cache.get(name)
+        cached = self._cache.get(prefix)
         if cached is None or cached[0] != stamp:
-            cached = self._cache[name] = stamp, read()
-        return cast("_Value", cached[1])
+            matches = self._rows(select(meta).where(meta.c.key.startswith(prefix)))
+            cached = self._cache[prefix] = stamp, {row["key"].removeprefix(prefix): row["value"] for row in matches}
+        return cached[1]
 
 
 class ChangeDetector:
@@ -138,29 +132,25 @@ class ChangeDetector:
         """A number that is the same as before if nothing was written since, and differs if something was, or may have
         been."""
         with self._lock:
+            if self._file is None:
+                return -next(self._unknown)
             try:
-                version = self._version()
+                if self.connection is None:
+                    target = f"{Path(self._file).absolute().as_uri()}?mode=rw"
+                    self.connection = sqlite3.connect(
+                        target, uri=True, timeout=0, isolation_level=None, check_same_thread=False
+                    )
+                    self._connections += 1
+                version: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
             except sqlite3.Error:  # the reader that follows reports it
                 self._close()
-                version = None
-            return -next(self._unknown) if version is None else (self._connections << _VERSION_BITS) + version
+                return -next(self._unknown)
+            return (self._connections << _VERSION_BITS) + version
 
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
             self._close()
-
-    def _version(self) -> int | None:
-        if self._file is None:
-            return None
-        if self.connection is None:
-            target = f"{Path(self._file).absolute().as_uri()}?mode=rw"
-            self.connection = sqlite3.connect(
-                target, uri=True, timeout=0, isolation_level=None, check_same_thread=False
-            )
-            self._connections += 1
-        version: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
-        return version
 
     def _close(self) -> None:
         if self.connection is not None:

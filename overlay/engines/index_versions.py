@@ -73,13 +73,8 @@ class IndexVersions:
         return OpenedPath(folder).is_there
 
     def _look(self) -> Path:
-        """The live version by the current pointer."""
-        self._seen = seen = self._looked(self._seen)
-        return seen.live
-
-    def _looked(self, seen: _Seen) -> _Seen:
-        """The current state: the stamp is read first, then the pointer."""
-        now = monotonic()
+        """The live version by the current pointer: the stamp is read first, then the pointer."""
+        seen, now = self._seen, monotonic()
         if self._stamp is None and now >= seen.until:
             with suppress(OSError, ValueError):  # without one yet, the pointer is read each time
                 self._stamp = ChangeCounter(self._path("stamp"), make=False)
@@ -88,9 +83,12 @@ class IndexVersions:
         try:
             stat = self._pointer.stat()
         except FileNotFoundError:
-            return _Seen(stamp, (0, 0), self._root / self._name, until)
-        pointer = stat.st_mtime_ns, stat.st_ino
-        return _Seen(stamp, pointer, seen.live if pointer == seen.pointer else self._read(), until)
+            pointer, live = (0, 0), self._root / self._name
+        else:
+            pointer = stat.st_mtime_ns, stat.st_ino
+            live = seen.live if pointer == seen.pointer else self._read()
+        self._seen = _Seen(stamp, pointer, live, until)
+        return live
 
     def _path(self, what: str) -> Path:
         return self._root / f"{self._name}.{what}"

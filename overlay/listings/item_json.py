@@ -32,7 +32,7 @@ from overlay.listings import from_pointer, pending_changes, recent_changes
 from overlay.listings.listing import Listing, Shown
 from overlay.text.compact_json import decode
 from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
-from parsers.cards import AgentCard, McpServer, offer_filter, summary
+from parsers.cards import McpServer, offer_filter, summary
 from parsers.cards.intervals import per_day
 from parsers.cards.offer_filter import OfferFilter, PriceEntry
 from parsers.cards.offers import Offer
@@ -216,14 +216,12 @@ def _of_card(card: Shown, more_warnings: tuple[Reason, ...] = ()) -> dict[str, A
         "offers": tuple(map(item_offer, card.offers)),
         "warnings": tuple(map(card_warning, card.warnings + more_warnings)),
     }
-    return members | (_of_agent(card) if isinstance(card, AgentCard) else _of_server(card))
-
-
-def _of_agent(card: AgentCard) -> dict[str, Any]:
-    """The members of an agent, and the members of servers, which the existing client reads of every item."""
+    if isinstance(card, McpServer):
+        return members | _of_server(card)
+    # with the members of servers, which the existing client reads of every item
     empty = {"command": "", "args": (), "env": {}, "tools": (), "prompts": (), "resources": ()}
     more = {"protocol": card.protocol, "documentation_url": card.documentation_url}
-    return more | {"server_name": card.name, "keywords": card.tags} | empty
+    return members | more | {"server_name": card.name, "keywords": card.tags} | empty
 
 
 def _of_server(card: McpServer) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import accumulate, groupby, pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from indexer import store
@@ -159,14 +160,10 @@ def registration_at(
 def _notice_time(history: Sequence[store.Revision]) -> int | None:
     """The time of the first of these revisions since which the MAP has said that it is deprecated, or that it is not
     any more; None where it says neither."""
-    says, since = next(groupby(reversed(history), _stated))
-    return None if says is None else min(revision.time for revision in since)
-
-
-def _stated(revision: store.Revision) -> bool | None:
-    """Whether the MAP of a registration says after a revision that it is deprecated; None where it does not say."""
-    fields = revision.event.state.map if revision.event.state is not None else {}
-    return from_map(fields) is not None if states_status(fields) else None
+    maps = ((past.event.state.map if past.event.state is not None else {}, past.time) for past in reversed(history))
+    stated = ((from_map(fields) is not None if states_status(fields) else None, time) for fields, time in maps)
+    says, since = next(groupby(stated, itemgetter(0)))
+    return None if says is None else min(time for _, time in since)
 
 
 def unconfirmed_registration(events: Sequence[Event], chain: str, caip2: str, body: bytes | None) -> Registration:

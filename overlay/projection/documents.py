@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -105,7 +105,9 @@ class DocumentReader:
                 for history, cards in zip(histories[id_], fit[id_], strict=True):
                     new = cards - counted
                     counted |= new
-                    size += max(sum(sizes.get(card, 0) for card in new), _item_bytes(history, sizes))
+                    states = (past.event.state for past in history.confirmed[-MOST_STRETCHES:])
+                    of_items = sum(sizes.get(state.card, 0) for state in states if state)  # in the index, about
+                    size += max(sum(sizes.get(card, 0) for card in new), min(CARD_BYTES, of_items))
                 if size >= CARD_BYTES:
                     yield some, portions(some)
                     some, counted, size = [], set(), 0
@@ -128,26 +130,17 @@ class DocumentReader:
         times = self._settled_times(histories)
         at_once = AT_ONCE if sum(map(len, bodies.values())) <= AT_ONCE_BYTES else 1
         for start in range(0, len(histories), at_once):
-            few = histories[start : start + at_once]
-            yield from _documents(
-                [self._stretches(history, chains, bodies, facts, times, elsewhere) for history in few], key
-            )
-
-    def _stretches(
-        self,
-        history: ChainHistory,
-        chains: dict[str, str],
-        bodies: dict[bytes, bytes],
-        facts: RegistrationFacts,
-        times: _Times,
-        elsewhere: Set[str],
-    ) -> list[_Stretch]:
-        if history.confirmed:
-            state = history.confirmed[-1].event.state
-            outdated = state is not None and state.id in elsewhere
-            return list(_confirmed(history, chains, bodies, facts, times[history.chain], outdated=outdated))
-        registration = newest_registration([], history.waiting, history.chain, chains, bodies, facts.checked)
-        return _current(facts.with_facts(registration), unconfirmed(history.chain))
+            stretches: list[Sequence[_Stretch]] = []
+            for history in histories[start : start + at_once]:
+                name = history.chain
+                if history.confirmed:
+                    state = history.confirmed[-1].event.state
+                    outdated = state is not None and state.id in elsewhere
+                    stretches.append([*_confirmed(history, chains, bodies, facts, times[name], outdated=outdated)])
+                else:
+                    shown = newest_registration([], history.waiting, name, chains, bodies, facts.checked)
+                    stretches.append(_current(facts.with_facts(shown), unconfirmed(name)))
+            yield from _documents(stretches, key)
 
     def _settled_times(self, histories: Iterable[ChainHistory]) -> _Times:
         """The times by which seniority is compared, for each chain by the heights of these revisions."""
@@ -233,7 +226,8 @@ def _confirmed(
     recent = [*stretches[:-MOST_STRETCHES][:1], *stretches[-MOST_STRETCHES:]]
     states = [history[end - 1].event.state for end, _, _ in recent]
     sizes = [len(bodies.get(state.card, b"")) if state else 0 for state in states]
-    in_index = min(_newest_fitting(sizes), MOST_STRETCHES)
+    fitting_last = sum(total <= CARD_BYTES for total in accumulate(reversed(sizes)))
+    in_index = min(max(1, fitting_last), MOST_STRETCHES)  # the current state always is
     for number, ((end, height, until), state) in enumerate(zip(recent, states, strict=True)):
         if state is None or state.card not in bodies:
             continue
@@ -251,17 +245,6 @@ def _confirmed(
         if (pending or observed) and not outdated and end == len(history):
             current = _current(replace(registration, pending=pending, observed=observed), since)
             yield from (stretch._replace(is_current=True) for stretch in current)
-
-
-def _item_bytes(history: ChainHistory, sizes: Mapping[bytes, int]) -> int:
-    """About how many bytes the items of a registration have in an index, by the bytes of its cards."""
-    states = (past.event.state for past in history.confirmed[-MOST_STRETCHES:])
-    return min(CARD_BYTES, sum(sizes.get(state.card, 0) for state in states if state))
-
-
-def _newest_fitting(sizes: Sequence[int]) -> int:
-    """The number of the last of these sizes that have CARD_BYTES in all at most; the last one always counts."""
-    return max(1, sum(total <= CARD_BYTES for total in accumulate(reversed(sizes))))
 
 
 def _current(registration: Registration, since: Since) -> list[_Stretch]:

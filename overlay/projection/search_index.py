@@ -107,24 +107,20 @@ class SearchIndex:
         return content is not None and content.items != self._content.items
 
     def _current(self) -> Engine:
-        """The engine of the live version. Raises UnavailableError."""
-        if self._is_replaced() and self._opening.acquire(blocking=False):
+        """The engine of the live version: opened again where another version is live, or where files of this one were
+        removed, which is looked at once in a while. Raises UnavailableError."""
+        if not self._is_live:
+            return self._engine
+        is_replaced = self._versions.live() != self._version
+        if not is_replaced and (now := monotonic()) >= self._look_at:
+            self._look_at = now + LOOK_SECONDS
+            is_replaced = not self._is_there()
+        if is_replaced and self._opening.acquire(blocking=False):
             try:
                 self._reopen()
             finally:
                 self._opening.release()
         return self._engine
-
-    def _is_replaced(self) -> bool:
-        """Whether another version is live, or files of this one were removed, which is looked at once in a while."""
-        if not self._is_live:
-            return False
-        if self._versions.live() != self._version:
-            return True
-        if (now := monotonic()) < self._look_at:
-            return False
-        self._look_at = now + LOOK_SECONDS
-        return not self._is_there()
 
     def _reopen(self) -> None:
         """Open the live version, unless it is open; where the version was removed, open the new one. Raises

@@ -250,21 +250,19 @@ class _Planner:
             weights = self._alternatives(position, word, exact, joined[position])
             held = {term: weighted for term, weighted in weights.items() if term == exact or self._frequency(term)}
             best = max(held, key=lambda term: (bool(self._frequency(term)), held[term][0]))
-            rarity = self._rarity(best)
+            rarities = {term: rarity(self._frequency(term), self._terms.listings) for term in held}
+            most = rarities[best]
             alternatives = tuple(
-                Alternative(term, weight, weight * min(self._rarity(term), rarity), match, edits, written)
+                Alternative(term, weight, weight * min(rarities[term], most), match, edits, written)
                 for term, (weight, match, edits, written) in held.items()
             )
             is_unknown = not self._frequency(best) and not _is_spelt_right(word.text)
-            yield TermGroup(word.text, alternatives, rarity, word.is_stop, is_unknown)
+            yield TermGroup(word.text, alternatives, most, word.is_stop, is_unknown)
 
     def _frequency(self, term: str) -> int:
         if term not in self._frequencies:
             self._look_up((term,))
         return self._frequencies[term]
-
-    def _rarity(self, term: str) -> float:
-        return rarity(self._frequency(term), self._terms.listings)
 
     def _alternatives(
         self, position: int, word: _QueryWord, exact: str, joined: Iterable[str]

@@ -65,15 +65,10 @@ class MerkleTree:
     """
 
     def __init__(self, hashes: Hashes) -> None:
-        self._hashes = hashes
+        self._hashes, self._count = hashes, -(-len(hashes) // SUBTREE_LEAVES)  # of subtrees
         roots = [self._subtree(number, ()).root for number in range(self._count)]
         self._top = merkle(from_digests(roots), range(self._count))
         self.root = self._top.root
-
-    @property
-    def _count(self) -> int:
-        """The number of subtrees."""
-        return -(-len(self._hashes) // SUBTREE_LEAVES)
 
     def branches(self, chosen: IntArray) -> Iterator[tuple[int, bytes, Branch]]:
         """The number, the txid and the branch of each leaf with one of these numbers (ascending)."""

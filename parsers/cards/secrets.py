@@ -87,15 +87,14 @@ def has_secret_form(text: str) -> bool:
     """Whether a text contains a key, a token, or a password of a URL."""
     if len(text) < MIN_FORM:
         return False
-    return any(map(_is_secret_word, [word for word in text.split() if len(word) >= MIN_FORM])) or (
-        "-----BEGIN " in text and _PEM.search(text) is not None
-    )
-
-
-def _is_secret_word(word: str) -> bool:
-    if any(_MACHINE_MADE.search(match[0]) and not _NO_KEY.search(match[0]) for match in _FORM.finditer(word)):
-        return True
-    return "@" in word and any(_is_password(match[1]) for match in _USERINFO.finditer(word))
+    for word in text.split():
+        if len(word) < MIN_FORM:
+            continue
+        if any(_MACHINE_MADE.search(match[0]) and not _NO_KEY.search(match[0]) for match in _FORM.finditer(word)):
+            return True
+        if "@" in word and any(_is_password(match[1]) for match in _USERINFO.finditer(word)):
+            return True
+    return "-----BEGIN " in text and _PEM.search(text) is not None
 
 
 def secret_in(value: str, name: str = "", *, is_setting: bool = False) -> str:

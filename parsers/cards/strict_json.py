@@ -48,7 +48,14 @@ def loads(body: bytes) -> tuple[Any, tuple[Reason, ...]]:
     Also returns a warning `duplicate-key` for every repeated key: its last value counts. Raises CardError with the
     reason why the bytes are refused.
     """
-    text = _text(body)
+    if len(body) > MAX_BYTES:
+        _refuse("card-size", f"{len(body):,} bytes")
+    if body.startswith(b"\xef\xbb\xbf"):
+        _refuse("card-bom")
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        _refuse("card-utf8", f"{error.reason} at {_line_and_column(body, error.start)}")
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH and outline(body).depth > MAX_DEPTH:
         _refuse("card-nesting")
     repeated: list[tuple[dict[str, Any], list[str]]] = []
@@ -156,17 +163,6 @@ def step(pointer: str, key: str | int) -> str:
 
 def _refuse(code: str, detail: str = "") -> NoReturn:
     raise CardError((Reason(code, detail),)) from None
-
-
-def _text(body: bytes) -> str:
-    if len(body) > MAX_BYTES:
-        _refuse("card-size", f"{len(body):,} bytes")
-    if body.startswith(b"\xef\xbb\xbf"):
-        _refuse("card-bom")
-    try:
-        return body.decode("utf-8")
-    except UnicodeDecodeError as error:
-        _refuse("card-utf8", f"{error.reason} at {_line_and_column(body, error.start)}")
 
 
 def _integer(literal: str) -> int:

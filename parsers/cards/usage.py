@@ -4,7 +4,6 @@ does not state is absent, and never guessed."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from parsers.cards.card import AgentCard, McpServer
@@ -68,12 +67,22 @@ def usage_of(card: AgentCard | McpServer, warnings: tuple[Reason, ...] = ()) -> 
     has_price = True if card.offers else None if any(map(_is_of_price, (*card.warnings, *warnings))) else False
     if isinstance(card, McpServer):
         return _of_server(card)._replace(has_price=has_price)
+    transports, versions = set[str](), set[str]()
+    for interface in card.interfaces:
+        name = _plain(interface.get("protocolBinding", ""))
+        binding = _BINDINGS.get(name, "")
+        transports.add(binding)
+        if name == "a2a" or binding in ("jsonrpc", "rest", "grpc"):  # registration files name the service by the first
+            versions.add(interface.get("protocolVersion", "")[:3])
+        # a card of these versions whose `url` is without a binding means JSON-RPC
+        if card.protocol in ("0.2", "0.3") and interface["url"] == card.url and "protocolBinding" not in interface:
+            transports.add("jsonrpc")
     streaming = card.capabilities.get("streaming")
     return Usage(
         access=("remote",) if is_public_url(card.url) else (),
-        transports=_ordered(TRANSPORTS, _bindings(card)),
+        transports=_ordered(TRANSPORTS, transports),
         auth=card.auth,
-        protocols=_ordered(PROTOCOLS, _versions(card)) or _ordered(PROTOCOLS, {card.protocol}),
+        protocols=_ordered(PROTOCOLS, versions) or _ordered(PROTOCOLS, {card.protocol}),
         streaming=streaming if isinstance(streaming, bool) else None,
         has_price=has_price,
     )
@@ -101,26 +110,25 @@ def _of_server(server: McpServer) -> Usage:
 def read_auth(card: Json) -> tuple[str, ...]:
     """The needs of an agent's clients: a key, OAuth, a payment (x402), or nothing where the card says so. Stated by
     `securitySchemes`, `security`, `securityRequirements`, `authentication`, and the extension a2a-x402."""
-    return _ordered(AUTH, {_SCHEMES.get(name, "") for name in _scheme_names(card)})
-
-
-def _scheme_names(card: Json) -> Iterator[str]:
+    names = set[str]()
     schemes = card.get("securitySchemes")
     for scheme in list(schemes.values() if isinstance(schemes, dict) else _listed(schemes))[:_MOST]:
         if isinstance(scheme, dict):
-            yield _plain(scheme["type"]) if isinstance(scheme.get("type"), str) else _plain(next(iter(scheme), ""))
+            stated = scheme.get("type")
+            names.add(_plain(stated if isinstance(stated, str) else next(iter(scheme), "")))
     for member in ("security", "securityRequirements"):
         required = card.get(member)
         if required == [] or any(entry in ({}, {"schemes": {}}) for entry in _listed(required)):
-            yield "none"
+            names.add("none")
     authentication = card.get("authentication")
     if isinstance(authentication, dict):
-        yield from (_plain(name) for name in _listed(authentication.get("schemes")) if isinstance(name, str))
+        names.update(_plain(name) for name in _listed(authentication.get("schemes")) if isinstance(name, str))
     capabilities = card.get("capabilities")
     for extension in _listed(capabilities.get("extensions") if isinstance(capabilities, dict) else None):
         uri = extension.get("uri") if isinstance(extension, dict) else None
         if isinstance(uri, str) and "/a2a-x402/" in uri:
-            yield "x402"
+            names.add("x402")
+    return _ordered(AUTH, {_SCHEMES.get(name, "") for name in names})
 
 
 def _listed(value: Any) -> list[Any]:
@@ -133,24 +141,3 @@ def _plain(name: str) -> str:
 
 def _ordered(names: tuple[str, ...], stated: set[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name in stated)
-
-
-def _bindings(card: AgentCard) -> set[str]:
-    """The transports of an agent's interfaces. An A2A 0.2 or 0.3 card whose `url` is without one means JSON-RPC, as
-    these versions say."""
-    names = {_BINDINGS.get(_plain(interface.get("protocolBinding", "")), "") for interface in card.interfaces}
-    is_default = card.protocol in ("0.2", "0.3") and any(
-        interface["url"] == card.url and "protocolBinding" not in interface for interface in card.interfaces
-    )
-    return names | {"jsonrpc"} if is_default else names
-
-
-def _versions(card: AgentCard) -> set[str]:
-    """The A2A versions that an agent's interfaces state; a registration file names its A2A service by that name."""
-    of_a2a = [
-        interface
-        for interface in card.interfaces
-        if (name := _plain(interface.get("protocolBinding", ""))) == "a2a"
-        or _BINDINGS.get(name) in ("jsonrpc", "rest", "grpc")
-    ]
-    return {interface.get("protocolVersion", "")[:3] for interface in of_a2a}

@@ -214,7 +214,7 @@ def test_a_spill_is_a_list(items: list[int]) -> None:
 def test_few_large_items_are_held_at_a_time() -> None:
     held: SpilledPairs[int, bytes] = SpilledPairs()
     for number in range(10):
-        held.add(number, bytes(3 << 20), 3 << 20)
+        held.append((number, bytes(3 << 20)), 3 << 20)
     assert held.settled() is held
     assert [(key, len(value)) for key, value in held.items()] == [(number, 3 << 20) for number in range(10)]
     sizes = [len(some) for some in spill.pieces(held.items(), lambda pair: len(pair[1]))]
