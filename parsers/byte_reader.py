@@ -7,14 +7,14 @@ from parsers.errors import ParseError
 
 class ByteReader:
     """Reads forward from byte `offset` of `data`. Every method raises `error` naming the offset where it stopped.
-    `budget` is how many items may be counted in all, None for any number."""
+    `budget` is how many items may be counted in all, and `max_items` how many at once, None for any number."""
 
-    __slots__ = ("budget", "data", "end", "offset")
+    __slots__ = ("budget", "data", "end", "max_items", "offset")
 
     error: type[ParseError] = ParseError
 
-    def __init__(self, data: bytes, offset: int = 0, budget: int | None = None) -> None:
-        self.data, self.offset, self.end, self.budget = data, offset, len(data), budget
+    def __init__(self, data: bytes, offset: int = 0, budget: int | None = None, max_items: int | None = None) -> None:
+        self.data, self.offset, self.end, self.budget, self.max_items = data, offset, len(data), budget, max_items
 
     def take(self, size: int, what: str) -> bytes:
         """The next `size` bytes; `what` names them in the error."""
@@ -42,6 +42,8 @@ class ByteReader:
         if count * smallest > self.end - self.offset:
             raise self.error(f"{count:,} {what} do not fit in {self.end - self.offset:,} bytes", start)
         self.spend(count, what, start)
+        if self.max_items is not None and count > self.max_items:
+            raise self.error(f"{count:,} {what}, where at most {self.max_items:,} are read", start)
         return count
 
     def spend(self, count: int, what: str, start: int) -> None:

@@ -17,7 +17,7 @@ from indexer.resolution.block_proofs import BlockProofs, proofs
 from indexer.resolution.output_envelopes import OutputEnvelopeReader
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.resolution.session import Origins, Session, Values
-from indexer.resolution.spend_order import OutputValues, SpendOrder, spend_order
+from indexer.resolution.spend_order import OutputValues, spend_order
 from indexer.resolution.witness_envelopes import WitnessEnvelopeReader
 from indexer.spill import BYTES_AT_ONCE, SpilledPairs, pieces
 from parsers.bitcoin import block, tx
@@ -65,7 +65,7 @@ class BlockReader:
 
     def session(self, registry: RegistrationLookup, values: Values, origins: Origins | None = None) -> Session:
         """Read the relevant transactions in spend order."""
-        flagged, order = self._flagged, self._order
+        flagged, order = self._flagged, self._flagged.order
         session = Session(self._ref.height, self._rules, self._network, {}, values, OutputValues(flagged), origins)
         taken = block.WatchedOutpoints()
         for portion in flagged.portions(order.positions):
@@ -91,15 +91,11 @@ class BlockReader:
     def _flagged(self) -> _Flagged:
         return _Flagged(self._data, flag_candidates(self._data, self._scan, self._rules), self._rules)
 
-    @cached_property
-    def _order(self) -> SpendOrder:
-        return spend_order(self._flagged)
-
 
 def _result(
     session: Session, ref: BlockRef, proved: Proofs | None = None, coinbase: CoinbaseProof | None = None
 ) -> ReadResult:
-    """What a session has read, as the facts of block `ref`."""
+    """The facts of block `ref` that a session has read."""
     in_memory = session.events.in_memory
     events = session.events if in_memory is None else tuple(in_memory)
     facts = BlockFacts(ref, events, session.cards.settled(), proved if proved is not None else {}, coinbase)
@@ -107,10 +103,12 @@ def _result(
 
 
 class _Flagged:
-    """The relevant transactions of a block, parsed from its bytes on each access: none stays in memory."""
+    """The relevant transactions of a block, parsed from its bytes on each access: none stays in memory. `order` is that
+    in which they are read."""
 
     def __init__(self, data: memoryview | bytes, candidates: block.TxCandidates, rules: CoinRules) -> None:
         self._data, self._candidates, self._rules = data, candidates, rules
+        self.order = spend_order(self)
 
     def __iter__(self) -> Iterator[Transaction]:
         return (_read(self._data, candidate, self._rules) for candidate in self._candidates)

@@ -18,9 +18,8 @@ from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
 from parsers.cards import AgentCard, Card, McpServer, ToolConfig, server_id
 from parsers.cards.deprecation import Deprecation, from_map, states_status
 from parsers.cards.price_changes import price_changes
-from parsers.cards.runnable import is_runnable
 from parsers.cards.secrets import secret_in
-from parsers.cards.usage import Usage, usage_of
+from parsers.cards.usage import Usage, is_runnable, usage_of
 from parsers.pointers.locator import url_host
 from parsers.reasons import HIGH, Reason, severity
 

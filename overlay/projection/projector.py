@@ -106,7 +106,21 @@ class IndexProjector:
         if self._is_fed_elsewhere and index == (outbox.epoch, outbox.newest_seq):
             return 0
         try:
-            count = self._project(progress)
+            position = self._position()
+            if position is not None and continues(self._store, position):
+                count = self.project_after(position, progress)
+            elif position is None and not self._store.outbox.newest_seq():
+                count = self.fill(progress)  # an empty store
+            else:
+                reason = (
+                    "it is of another release or of other systems"
+                    if self._engine.is_outdated
+                    else "it is empty or cannot be read, or its text keys were lost"
+                    if position is None
+                    else "it was built from another database"
+                )
+                log.info("index: rebuilding, because %s", reason)
+                count = self.rebuild(lambda done, _: progress(done))
         except BusyError:
             self._is_fed_elsewhere = True
             self._read_failed()
@@ -122,22 +136,6 @@ class IndexProjector:
         while count := self.step():
             total += count
         return total
-
-    def _project(self, progress: Callable[[int], None]) -> int:
-        position = self._position()
-        if position is not None and continues(self._store, position):
-            return self.project_after(position, progress)
-        if position is None and not self._store.outbox.newest_seq():
-            return self.fill(progress)  # an empty store
-        reason = (
-            "it is of another release or of other systems"
-            if self._engine.is_outdated
-            else "it is empty or cannot be read, or its text keys were lost"
-            if position is None
-            else "it was built from another database"
-        )
-        log.info("index: rebuilding, because %s", reason)
-        return self.rebuild(lambda done, _: progress(done))
 
     def project_after(self, position: IndexPosition, progress: Callable[[int], None] = lambda _: None) -> int:
         """Project the next changes after `position`; without any, listings with a changed duplicate status, or

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
 from struct import Struct
-from typing import Any, Protocol
+from typing import Protocol
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 
 from overlay.search.analysis import Tokens, compounds, compounds_of_joined, joined, stem, tokens_of
 from overlay.search.lexicon import ENDS, FIELD_END, TEXT_END, Hashes, Lexicon, lexicon, plain_words
@@ -31,7 +30,6 @@ from overlay.search.ranker import (
     Forwards,
 )
 from parsers.cards import Skill
-from parsers.jit import read_only
 
 
 class Described(Protocol):
@@ -238,11 +236,10 @@ def decoded(blobs: Sequence[bytes]) -> Forwards:
     """The arrays of blobs that `encode` returned, as `ranker.rank` reads them."""
     heads = np.frombuffer(b"".join([blob[: _HEAD.size] for blob in blobs]), _HEADS)
     ends = heads["sizes"].cumsum(1, np.uint32)
-    columns: tuple[npt.NDArray[Any], ...] = (
+    return Forwards.of(
         np.concatenate(([0], ends[:, -1].cumsum(dtype=np.int64))),
         ends.reshape(-1),
         np.frombuffer(b"".join([blob[_HEAD.size :] for blob in blobs]), "<u4"),
         heads["flags"] @ np.array(_FLAGS, np.uint8),
         heads["since"].astype(np.float64),
     )
-    return Forwards._make(map(read_only, columns))

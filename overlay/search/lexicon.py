@@ -69,16 +69,13 @@ class Lexicon(dict[str, int]):
     def plain_words(self, numbers: Sequence[int]) -> tuple[list[str], Hashes]:
         """The distinct words without digits of compounds, and their hashes, in order of their first use."""
         with self._lock:
-            words, hashes = self._distinct_words(numbers)
+            self._calls += 1
+            rows, ends = np.frombuffer(self._rows, np.uint32), np.frombuffer(self._ends, np.int64)
+            last = np.frombuffer(self._last, np.int64)
+            words = _distinct(np.array(numbers, np.uint32), ends, rows, last, self._calls)
+            hashes = np.frombuffer(self._hashes, np.uint64)[words]
+            del rows, ends, last  # arrays cannot grow while there are views of them
             return list(map(self._spelt.__getitem__, words.tolist())), hashes
-
-    def _distinct_words(self, numbers: Sequence[int]) -> tuple[Numbers, Hashes]:
-        """The numbers of these words. Arrays cannot grow while there are views of them: no view outlives the call."""
-        self._calls += 1
-        rows, ends = np.frombuffer(self._rows, np.uint32), np.frombuffer(self._ends, np.int64)
-        last = np.frombuffer(self._last, np.int64)
-        words = _distinct(np.array(numbers, np.uint32), ends, rows, last, self._calls)
-        return words, np.frombuffer(self._hashes, np.uint64)[words]
 
 
 def plain_words(compound: str) -> tuple[str, ...]:

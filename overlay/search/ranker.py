@@ -6,7 +6,6 @@ in order, then those without. `ends` has the ends of the sections from the start
 
 from __future__ import annotations
 
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -61,6 +60,11 @@ class Forwards(NamedTuple):
     flags: Bytes
     since: Floats
 
+    @classmethod
+    def of(cls, offsets: Ints, ends: Numbers, terms: Numbers, flags: Bytes, since: Floats) -> Forwards:
+        """An object over these arrays, made read-only."""
+        return cls(read_only(offsets), read_only(ends), read_only(terms), read_only(flags), read_only(since))
+
 
 class PlanArrays(NamedTuple):
     """The words of a plan for kernels, read-only. Group g has the alternatives from `starts[g]` until before
@@ -92,16 +96,13 @@ class PlanWords:
         self._arrays = self.starts, self.values, self.weights, self.rarities
         for array in self._arrays:
             array.flags.writeable = False
+        pairs = sorted(map(max, pairwise(self.rarities.tolist())), reverse=True)
+        self.most_proximity = np.array([0.0, 0.0, *accumulate(PROXIMITY * pair for pair in pairs)], np.float64)
+        """The highest proximity of a document, by the number of groups that it contains."""
 
     def numbered(self, numbers: Ints) -> PlanArrays:
         """The words by the numbers of their terms, negative for those that no document has."""
         return PlanArrays(read_only(numbers), *self._arrays)
-
-    @cached_property
-    def most_proximity(self) -> Floats:
-        """The highest proximity of a document, by the number of groups that it contains."""
-        pairs = sorted(map(max, pairwise(self.rarities.tolist())), reverse=True)
-        return np.array([0.0, 0.0, *accumulate(PROXIMITY * pair for pair in pairs)], np.float64)
 
 
 _EMPTY = 0xFFFF_FFFF

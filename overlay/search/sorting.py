@@ -38,11 +38,13 @@ def order_fields(document: Document) -> dict[str, int | str]:
     and ends in the id.
     """
     rating = document.rating
+    time = _TIME_MOST if document.updated_time is None else min(max(document.updated_time, 0), _TIME_MOST)
+    latest = time << _LOW_BITS | _by_id(document.id) >> (_HEIGHT_BITS - _LOW_BITS)
     return {
         "newest": _moment(document.updated_time, document.updated_height, document.id),
         "made": _moment(document.created_time, document.created_height, document.id),
-        "rated": _rating(document, 0 if rating is None else rating + 1),
-        "rated_up": _rating(document, _UNRATED if rating is None else rating),
+        "rated": (0 if rating is None else rating + 1) << (_TIME_BITS + _LOW_BITS) | latest,
+        "rated_up": (_UNRATED if rating is None else rating) << (_TIME_BITS + _LOW_BITS) | latest,
         "name_order": f"{fold(document.name).casefold()[:_NAME]}\0{document.id}".replace("\n", " "),
     }
 
@@ -51,11 +53,6 @@ def order_field(query: Query) -> str:
     """The field of `order_fields` by which the hits of a query are ordered; neither by relevance nor by price."""
     field = {"created": "made", "rating": "rated", "name": "name_order"}.get(query.sort, "newest")
     return "rated_up" if field == "rated" and is_reversed(query) else field
-
-
-def _rating(document: Document, rank: int) -> int:
-    time = _TIME_MOST if document.updated_time is None else min(max(document.updated_time, 0), _TIME_MOST)
-    return (rank << _TIME_BITS | time) << _LOW_BITS | _by_id(document.id) >> (_HEIGHT_BITS - _LOW_BITS)
 
 
 def _moment(time: int | None, height: int | None, id_: str) -> int:

@@ -112,22 +112,11 @@ class Transaction(NamedTuple):
 
 
 class _TxReader(ByteReader):
-    """Reads the fields of a transaction; `max_items` bounds every count of items, None leaves them unbounded."""
+    """Reads the fields of a transaction."""
 
-    __slots__ = ("max_items",)
+    __slots__ = ()
 
     error = TransactionError
-
-    def __init__(self, data: bytes, offset: int, max_items: int | None = None) -> None:
-        super().__init__(data, offset)
-        self.max_items = max_items
-
-    def count(self, what: str, smallest: int) -> int:
-        start = self.offset
-        count = super().count(what, smallest)
-        if self.max_items is not None and count > self.max_items:
-            raise TransactionError(f"{count:,} {what}, where at most {self.max_items:,} are read", start)
-        return count
 
     def var_bytes(self, what: str) -> bytes:
         return self.take(self.varint(f"the length of {what}"), what)
@@ -156,7 +145,7 @@ def read(data: bytes, offset: int = 0, *, segwit: bool = False, max_items: int |
     (BIP 144), and the txid is over the form without it. Raises TransactionError naming the byte where parsing stopped,
     also for more than `max_items` inputs, outputs, or witness items of an input.
     """
-    reader = _TxReader(data, offset, max_items)
+    reader = _TxReader(data, offset, max_items=max_items)
     version = _U32_AT(reader.take(4, "the version"))[0]
     marker = data[reader.offset : reader.offset + 2]
     flag = marker[1] if segwit and marker[:1] == b"\0" and marker[1:] in _SEGWIT_FLAGS else 0

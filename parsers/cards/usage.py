@@ -18,7 +18,7 @@ ACCESS = ("remote", "local")
 TRANSPORTS = ("stdio", "streamable-http", "sse", "jsonrpc", "rest", "grpc")
 AUTH = ("none", "key", "oauth", "payment")
 PROTOCOLS = ("0.2", "0.3", "1.0")
-__all__ = ["ACCESS", "AUTH", "LAUNCHERS", "PROTOCOLS", "TRANSPORTS", "Usage", "read_auth", "usage_of"]
+__all__ = ["ACCESS", "AUTH", "LAUNCHERS", "PROTOCOLS", "TRANSPORTS", "Usage", "is_runnable", "read_auth", "usage_of"]
 
 _BINDINGS = {
     "jsonrpc": "jsonrpc", "httpjson": "rest", "rest": "rest", "grpc": "grpc", "stdio": "stdio", "sse": "sse",
@@ -86,6 +86,12 @@ def usage_of(card: AgentCard | McpServer, warnings: tuple[Reason, ...] = ()) -> 
         streaming=streaming if isinstance(streaming, bool) else None,
         has_price=has_price,
     )
+
+
+def is_runnable(command: str, url: str) -> bool:
+    """Whether there is a command, or a URL of a host that is not on the reader's own machine or network. Nothing is
+    looked up: the host may be gone."""
+    return bool(command) or is_public_url(url)
 
 
 def _is_of_price(warning: Reason) -> bool:

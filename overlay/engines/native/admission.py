@@ -58,7 +58,10 @@ def _narrowed(segment: Segment, query: Query, scratch: Scratch, mask: Bytes) -> 
     """The documents of a mask that meet the filters which are not facts."""
     bounds = list(_bounds(query))
     excluded = unwanted(query)
-    asks_one = _asks_one_offer(query)
+    named = sum(map(bool, (query.currencies, query.intervals, query.skills)))
+    # one offer must meet two or more filters, or a filter by its amount or address
+    by_amount = asks_price(query) or query.free is not None or query.payable is not None
+    asks_one = by_amount or (asks_offer(query) and named > 1)
     if not (bounds or excluded or asks_one or query.operators is not None):
         return mask
     if mask is segment.plain or mask is segment.live:
@@ -109,16 +112,6 @@ def _containing(segment: Segment, sequence: str, mask: Bytes) -> Ints:
     is_held = np.zeros(len(documents), np.uint8)
     kernels.contains(documents, a["forward_offsets"], a["section_ends"], a["forward"], terms.astype(np.uint32), is_held)
     return np.asarray(documents[is_held != 0])
-
-
-def _asks_one_offer(query: Query) -> bool:
-    """Whether one offer must meet two or more filters, or a filter by its amount or address."""
-    return (
-        asks_price(query)
-        or query.free is not None
-        or query.payable is not None
-        or (asks_offer(query) and sum(map(bool, (query.currencies, query.intervals, query.skills))) > 1)
-    )
 
 
 class _OfferChoice(NamedTuple):

@@ -59,7 +59,10 @@ def check_all(arrays: Mapping[str, Array], documents: int) -> None:
     if (arrays["value_next"] <= np.arange(counts["values"])).any():
         raise SegmentError("array value_next does not lead onwards")
     _check_postings(arrays["term_offsets"], arrays["term_documents"], arrays["term_impacts"])
-    _check_clusters(arrays["cluster_centres"], arrays["cluster_documents"], documents)
+    if len(arrays["cluster_centres"]) % VECTOR:
+        raise SegmentError(f"array cluster_centres is not that of rows of {VECTOR}")
+    if counts["clusters"] and (np.bincount(arrays["cluster_documents"], minlength=documents) != 1).any():
+        raise SegmentError("array cluster_documents does not have each document once")  # searches list it once
 
 
 def _check_fixed_rows(arrays: Mapping[str, Array], documents: int) -> None:
@@ -91,14 +94,6 @@ def _check_postings(offsets: Array, documents: Array, impacts: Array) -> None:
             raise SegmentError("array term_documents decreases")
         if not (chosen.min() > 0 and chosen.max() <= 1):
             raise SegmentError("array term_impacts has values outside of 0 to 1")
-
-
-def _check_clusters(centres: Array, documents: Array, count: int) -> None:
-    """Check that each document is in one cluster, if there are any: searches list it once."""
-    if len(centres) % VECTOR:
-        raise SegmentError(f"array cluster_centres is not that of rows of {VECTOR}")
-    if len(centres) and (np.bincount(documents, minlength=count) != 1).any():
-        raise SegmentError("array cluster_documents does not have each document once")
 
 
 def _typed(arrays: Mapping[str, Array], name: str, type_: str) -> Array:

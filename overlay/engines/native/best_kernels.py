@@ -38,7 +38,7 @@ from overlay.search.ranker import (
     push,
     static_rank,
 )
-from parsers.jit import compiled, kernel
+from parsers.jit import compiled, kernel, read_only
 
 Singles = npt.NDArray[np.float32]
 
@@ -59,6 +59,11 @@ class Postings(NamedTuple):
     documents: Numbers
     impacts: Singles
 
+    @classmethod
+    def of(cls, offsets: Ints, documents: Numbers, impacts: Singles) -> Postings:
+        """An object over these arrays, made read-only."""
+        return cls(read_only(offsets), read_only(documents), read_only(impacts))
+
 
 class Names(NamedTuple):
     """The names and sources of documents, read-only: a bit for each term of the name by its number modulo 64, none
@@ -66,6 +71,11 @@ class Names(NamedTuple):
 
     bits: Longs
     sources: Longs
+
+    @classmethod
+    def of(cls, bits: Longs, sources: Longs) -> Names:
+        """An object over these arrays, made read-only."""
+        return cls(read_only(bits), read_only(sources))
 
 
 @kernel("marks")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from overlay.engines.native.schema import BREAK
 from overlay.search.lexicon import FIELD_END, TEXT_END
 from overlay.search.ranker import SECTIONS
-from parsers.jit import compiled, kernel
+from parsers.jit import compiled, kernel, read_only
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.uint32]
@@ -29,6 +29,11 @@ class TokenRows(NamedTuple):
 
     values: Numbers
     offsets: Ints
+
+    @classmethod
+    def of(cls, values: Numbers, offsets: Ints) -> TokenRows:
+        """Rows to be read by kernels."""
+        return cls(read_only(values), read_only(offsets))
 
 
 @compiled

@@ -43,7 +43,13 @@ def merge(
     merged = {"offers_offsets": _offsets(parts, "offers_offsets", [part.documents for part in parts], folder)}
     for member in MEMBERS:
         if member.is_rows:
-            merged |= _gathered_rows(member, parts, folder)
+            name = f"{member.name}_offsets"
+            merged[name] = offsets = _offsets(parts, name, [part.rows(member) for part in parts], folder)
+            merged[member.name] = values = durable.array(folder, int(offsets[-1]), f"<{member.dtype}")
+            target, end = values.view(np.uint8), 0
+            for part in parts:
+                source = part.arrays[member.name].view(np.uint8)
+                end = _copy_rows(source, part.arrays[name], part.rows(member), values.itemsize, target, end)
         else:
             columns = (part.arrays[member.name][part.rows(member)] for part in parts)
             merged[member.name] = durable.moved(folder, np.concatenate([np.zeros(0, f"<{member.dtype}"), *columns]))
@@ -63,18 +69,6 @@ def _offsets(parts: Sequence[_MergedPart], name: str, rows: Sequence[Offsets], f
     """Offsets of these rows of all parts."""
     lengths = (np.diff(part.arrays[name])[of_part] for part, of_part in zip(parts, rows, strict=True))
     return durable.moved(folder, np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum())
-
-
-def _gathered_rows(member: ArrayMember, parts: Sequence[_MergedPart], folder: Path | None) -> dict[str, Array]:
-    """The values and the offsets of a member of rows, of all parts."""
-    name = f"{member.name}_offsets"
-    offsets = _offsets(parts, name, [part.rows(member) for part in parts], folder)
-    values = durable.array(folder, int(offsets[-1]), f"<{member.dtype}")
-    target, end = values.view(np.uint8), 0
-    for part in parts:
-        source = part.arrays[member.name].view(np.uint8)
-        end = _copy_rows(source, part.arrays[name], part.rows(member), values.itemsize, target, end)
-    return {member.name: values, name: offsets}
 
 
 def _renumbered(

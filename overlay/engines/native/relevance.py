@@ -206,11 +206,9 @@ class _Ranked:
         """The indexes, of those passed in, that are of one segment."""
         return indexes if len(self._segments) == 1 else indexes[(indexes >= part.start) & (indexes < part.stop)]
 
-    def order(self) -> Ints:
-        """The indexes in their order: the best first, equal ones by id."""
-        return self._sorted(np.arange(len(self._scores)))
-
-    def _sorted(self, indexes: Ints) -> Ints:
+    def order(self, indexes: Ints | None = None) -> Ints:
+        """Some indexes, or all, in their order: the best first, equal ones by id."""
+        indexes = np.arange(len(self._scores)) if indexes is None else indexes
         indexes = indexes[np.lexsort((self._id_ranks[indexes], -self._scores[indexes]))]
         if len(self._segments) > 1:  # ranks of ids are comparable within a segment only
             is_equal = self._scores[indexes][1:] == self._scores[indexes][:-1]
@@ -265,7 +263,7 @@ class _Ranked:
         has_words = (self._factors.terms[indexes] >= 0) & (self._factors.terms[indexes] < self._alternatives)
         is_shown = has_words.any(1) | (compared >= floor(sum(part.documents for part in self._segments)))
         self._scores[indexes] = fused(self._scores[indexes], compared, share)
-        return self._sorted(indexes[is_shown & (self._scores[indexes] > 0)])
+        return self.order(indexes[is_shown & (self._scores[indexes] > 0)])
 
     def sources(self, indexes: Ints) -> list[int]:
         """The numbers of their sources."""

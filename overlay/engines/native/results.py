@@ -45,10 +45,6 @@ class SegmentQuery(NamedTuple):
             selecting = words.numbered(np.where(words.is_related, -1, numbers))
         return cls(segment, scratch, admitted(segment, query, scratch), plan, words, selecting, ranking)
 
-    def give_back(self) -> None:
-        """Let other searches use the working memory."""
-        self.segment.give_back(self.scratch)
-
     def postings(self) -> int:
         """The number of postings of all words."""
         offsets, numbers = self.segment.arrays["term_offsets"], self.plan_arrays.numbers

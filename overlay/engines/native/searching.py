@@ -43,7 +43,7 @@ def search(segments: Sequence[Segment], newest: float, query: Query, plan: Query
         total, matched = sum(len(result.documents) for result in results), sum(result.matched for result in results)
         matches = Matches(rows, total, matched, facets, far)
     for part in queries:
-        part.give_back()
+        part.segment.give_back(part.scratch)
     return matches
 
 

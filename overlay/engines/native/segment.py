@@ -20,7 +20,6 @@ from overlay.search.facts import FACET_FIELDS
 from overlay.search.nearest import Nearest, nearest
 from overlay.search.ranker import Forwards
 from parsers.cards.intervals import PER_CALL, per_day
-from parsers.jit import read_only
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -61,6 +60,10 @@ class Segment:
             self.of_surface, self.of_term = self.of_surface - fewer[0], self.of_term - fewer[1]
         self.vectors: npt.NDArray[np.int8] = arrays["vector"].reshape(-1, VECTOR)
         """The text vectors of documents, a row for each."""
+        forward = ("forward_offsets", "section_ends", "forward", "flags", "text_since")
+        self.forwards = Forwards.of(*(arrays[name] for name in forward))
+        self.postings = Postings.of(*(arrays[f"term_{name}"] for name in Postings._fields))
+        self.names = Names.of(arrays["name_bits"], arrays["source"])
         self.price_ranks: dict[Any, Ints] = {}
         self.value_counts: Any = None
         """The counts of the values of all listed documents (`facet_values.SegmentCounts`), once they are made."""
@@ -184,22 +187,6 @@ class Segment:
         order = np.empty(self.documents, np.uint32)
         order[self.arrays["name_rank"]] = np.arange(self.documents, dtype=np.uint32)
         return order
-
-    @cached_property
-    def forwards(self) -> Forwards:
-        """The forward indexes of documents, as the ranker reads them."""
-        names = ("forward_offsets", "section_ends", "forward", "flags", "text_since")
-        return Forwards._make(read_only(self.arrays[name]) for name in names)
-
-    @cached_property
-    def postings(self) -> Postings:
-        """The postings of terms."""
-        return Postings._make(read_only(self.arrays[f"term_{name}"]) for name in Postings._fields)
-
-    @cached_property
-    def names(self) -> Names:
-        """The names and sources of documents, as searches by relevance read them."""
-        return Names(read_only(self.arrays["name_bits"]), read_only(self.arrays["source"]))
 
     @cached_property
     def value_lows(self) -> Ints:

@@ -102,7 +102,13 @@ class SegmentFile(NamedTuple):
     def open(cls, path: Path) -> SegmentFile:
         """Map a file. Raises OSError; SegmentError when its head, table or length is wrong, while its arrays are
         checked by `damaged` only."""
-        mapped = _map(path)
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if os.fstat(file).st_size < _ALIGNMENT:
+                raise SegmentError(f"{path} is damaged: it is shorter than the head of a segment file")
+            mapped = mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+        finally:
+            os.close(file)
         try:
             entries = _entries(mapped)
             arrays = {
@@ -116,16 +122,6 @@ class SegmentFile(NamedTuple):
     def damaged(self) -> list[str]:
         """The names of arrays with bytes other than those written. Reads the whole file."""
         return [name for name, array in self.arrays.items() if crc32c(array) != self.crcs[name]]
-
-
-def _map(path: Path) -> mmap.mmap:
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if os.fstat(file).st_size < _ALIGNMENT:
-            raise SegmentError(f"{path} is damaged: it is shorter than the head of a segment file")
-        return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
-    finally:
-        os.close(file)
 
 
 def _entries(mapped: mmap.mmap) -> list[_ArrayEntry]:

@@ -14,7 +14,6 @@ from overlay.engines.native.forward_kernels import GAP, Numbers, TokenRows, forw
 from overlay.search.analysis import NO_TOKENS, tokens_of
 from overlay.search.lexicon import FIELD_END, TEXT_END, lexicon
 from overlay.search.ranker import SECTIONS
-from parsers.jit import read_only
 
 if TYPE_CHECKING:
     from overlay.search.forward import Analysed
@@ -32,7 +31,7 @@ class _TokenNumbers:
     def rows(self) -> TokenRows:
         counts = np.array(self.counts, np.int64)
         offsets = np.concatenate([np.zeros(1, np.int64), counts]).cumsum()
-        return TokenRows(read_only(np.array(self.values, np.uint32)), read_only(offsets))
+        return TokenRows.of(np.array(self.values, np.uint32), offsets)
 
 
 class TextRows:

@@ -11,7 +11,7 @@ from overlay.search.analysis import stem, words
 from overlay.search.stop_words import content_words
 from overlay.text.interval_words import per
 from parsers.cards.intervals import interval_key
-from parsers.cards.runnable import is_runnable
+from parsers.cards.usage import is_runnable
 from parsers.reasons import HIGH, INFO
 
 Json = Mapping[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parsers.cards.runnable import is_runnable
+from parsers.cards.usage import is_runnable
 
 
 @pytest.mark.parametrize(
