@@ -173,7 +173,8 @@ class HeaderTree:
         self._work_high.append(total >> 64)
         self._work_low.append(total & _MASK_64)
         self._bad.append(parent is not None and self._bad[parent])
-        self._consider(number)
+        if not self._bad[number] and (not self._best or self.work(number) > self.work(self._best[-1])):
+            self._choose(number)  # its chain has more work than the best chain
         return number
 
     def extend(self, digests: bytes, works: Sequence[int]) -> None:
@@ -239,12 +240,6 @@ class HeaderTree:
                 self._bad[later] = bad
         best = max((n for n in range(len(self)) if not self._bad[n]), key=lambda n: (self.work(n), -n), default=None)
         self._choose(best)
-
-    def _consider(self, number: int) -> None:
-        """Make a new block the tip if its chain has more work than the best chain."""
-        if self._bad[number] or (self._best and self.work(number) <= self.work(self._best[-1])):
-            return
-        self._choose(number)
 
     def _choose(self, tip: int | None) -> None:
         """Make `tip` the end of the best chain. Blocks below the fork stay."""

@@ -161,17 +161,13 @@ def _winner(anchors: Sequence[_MetAnchor]) -> _MetAnchor | None:
         if won is None:
             won = entry
         elif entry.what == won.what:
-            if entry.number < won.number and not _between(before, entry, won):
+            first, last = entry.number, won.number
+            if first < last and not any(first < one.number < last and one.what != won.what for one in before):
                 won = entry
         elif entry.number > won.number:
             won = entry
         before.append(entry)
     return won
-
-
-def _between(anchors: Iterable[_MetAnchor], first: _MetAnchor, last: _MetAnchor) -> bool:
-    """Whether there was an anchor of another card between two anchors of the same card."""
-    return any(first.number < entry.number < last.number and entry.what != first.what for entry in anchors)
 
 
 def _drift(won: _MetAnchor, facts: FetchFacts) -> Drift | None:

@@ -58,7 +58,10 @@ class WitnessEnvelopeReader(TransactionReader):
         """Add the events of this transaction: near misses that inscribe no satoshi, the registrations that it spends in
         the order of their satoshis, and new records in the order of their envelopes."""
         registrations = sorted(self.spent_registrations(), key=_by_satoshi)
-        judged = ((reveal, self._judge(reveal)) for reveal in reveals(self.tx))
+        judged = (
+            (reveal, judge_registration(reveal.record, elsewhere=False, one_sat_rule=False))
+            for reveal in reveals(self.tx)
+        )
         bound = [
             (reveal, verdict)
             for reveal, verdict in judged
@@ -82,10 +85,6 @@ class WitnessEnvelopeReader(TransactionReader):
             if may_concern_a2b(txout.script) and (parsed := self.record(vout).pointer):
                 self.add_pointer(vout, parsed)
         self.add_split_pointer()
-
-    @staticmethod
-    def _judge(reveal: Reveal) -> Judgement | None:
-        return judge_registration(reveal.record, elsewhere=False, one_sat_rule=False)
 
     def _is_bound(self, reveal: Reveal, verdict: Judgement | None) -> bool:
         """Whether an envelope inscribes a satoshi, as far as that is known; else it is a near miss at most: of each

@@ -76,7 +76,10 @@ class SignatureQueries(Queries):
     def due_cards(self, url: str, now_ms: int, limit: int) -> dict[bytes, bytes]:
         """At most `limit` cards (by SHA-256) that are due for a check by a key set."""
         names = CheckQueries(self._engine).names_due(KEYS_CHECK, url, now_ms, limit)
-        return {row["sha256"]: row["body"] for row in self._rows_in(select(cards), cards.c.sha256, map(_card, names))}
+        return {
+            row["sha256"]: row["body"]
+            for row in self._rows_in(select(cards), cards.c.sha256, map(bytes.fromhex, names))
+        }
 
 
 def enlist(connection: Connection, signed: Sequence[SignedCard], now_ms: int) -> None:
@@ -125,10 +128,6 @@ def record_failure(connection: Connection, url: str, reason: str, now_ms: int) -
     held = select(card_signatures.c.card, card_signatures.c.verified_at).where(of_url, card_signatures.c.by != "")
     checks.hold(connection, KEYS_CHECK, {row.card.hex(): row.verified_at for row in connection.execute(held).all()})
     return sorted({id_ for digest in digests for id_ in ids_of(connection, digest)})
-
-
-def _card(name: str) -> bytes:
-    return bytes.fromhex(name)
 
 
 def ids_of(connection: Connection, card: bytes) -> list[str]:

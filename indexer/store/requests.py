@@ -161,18 +161,14 @@ class Rechecks(Queries):
         """Make all that is fetched for a listing due at `now_ms`, or `RECHECK_PAUSE` after its last fetch; a repeated
         request changes nothing. Empty where nothing is fetched. Stored when this returns. Raises StoreError."""
         with writing(self._engine) as connection:
-            rechecks = [_recheck_locator(connection, name, now_ms) for name in _locators_of(connection, id_)]
+            named = select(sightings.c.locator).join(events, SAME_POINTER).where(events.c.anchor == id_).distinct()
+            locators = connection.execute(named.order_by(sightings.c.locator).limit(MAX_RECHECKED)).scalars().all()
+            rechecks = [_recheck_locator(connection, locator, now_ms) for locator in locators]
             badge = connection.execute(select(badges).where(badges.c.registration == id_)).mappings().first()
             rechecks += _recheck_domain(connection, badge, now_ms) if badge is not None else []
             for topic in listing_topics:
                 rechecks += topic.recheck(connection, id_, now_ms, RECHECK_PAUSE)
             return rechecks
-
-
-def _locators_of(connection: Connection, id_: str) -> list[str]:
-    """The locators that the pointers of an id name."""
-    named = select(sightings.c.locator).join(events, SAME_POINTER).where(events.c.anchor == id_).distinct()
-    return list(connection.execute(named.order_by(sightings.c.locator).limit(MAX_RECHECKED)).scalars())
 
 
 def _recheck_locator(connection: Connection, locator: str, now_ms: int) -> Recheck:

@@ -45,7 +45,7 @@ def record(connection: Connection, chain: str, block_facts: Iterable[BlockFacts]
             replaced[key] = row
         else:
             new[key] = row
-        current[key] = _id(event)
+        current[key] = event.pointer.id or "" if event.pointer is not None else ""
     for key, stored in _stored_at(connection, chain, new).items():
         # from a backup of a database that read the account earlier
         if (row := new[key]) is None or stored != (row["locator"], row["digest"]):
@@ -61,10 +61,6 @@ def record(connection: Connection, chain: str, block_facts: Iterable[BlockFacts]
     stop_unnamed(connection, unnamed)
     _make_due(connection, dict.fromkeys(row["locator"] for row in (*first, *replacing)), now_ms)
     return changes
-
-
-def _id(event: Event) -> str:
-    return event.pointer.id or "" if event.pointer is not None else ""
 
 
 def _key(event: Event) -> SightingKey:

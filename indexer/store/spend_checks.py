@@ -97,7 +97,8 @@ def _record(connection: Connection, chain: str, now: int, spent: Mapping[Outpoin
 
     Returns the registrations at unspent outpoints that the outbox has not announced for `ANNOUNCE_EVERY`.
     """
-    new, to_announce = [], []
+    new: list[dict[str, Any]] = []
+    to_announce: list[str] = []
     for outpoint, answer in spent.items():
         same = (
             spend_checks.c.chain == chain,
@@ -111,16 +112,11 @@ def _record(connection: Connection, chain: str, now: int, spent: Mapping[Outpoin
             checked_at = now
             if announced_at is None or now - announced_at >= ANNOUNCE_EVERY:
                 announced_at = now
-                to_announce += _registrations(connection, chain, outpoint)
+                at_it = (events.c.chain == chain, events.c.at_txid == outpoint.txid, events.c.at_vout == outpoint.vout)
+                to_announce += connection.execute(select(events.c.registration).where(*at_it).distinct()).scalars()
         if not answer:
             key = {"chain": chain, "txid": outpoint.txid, "vout": outpoint.vout}
             new.append(key | {"tried_at": now, "checked_at": checked_at, "announced_at": announced_at})
     if new:
         connection.execute(insert(spend_checks), new)
     return to_announce
-
-
-def _registrations(connection: Connection, chain: str, outpoint: Outpoint) -> list[str]:
-    """The registrations that ever were at an outpoint."""
-    same = (events.c.chain == chain, events.c.at_txid == outpoint.txid, events.c.at_vout == outpoint.vout)
-    return list(connection.execute(select(events.c.registration).where(*same).distinct()).scalars())

@@ -113,7 +113,8 @@ class Agreement:
     def _depth(self, newest: BlockRef, above: int) -> _Depth:
         """The depth of the stored blocks above the height `above`; `newest` is the newest stored block. Without work,
         only blocks of the source that is read, and of those before it, are protected."""
-        name, stored, up_to = self._chain.name, self._store.blocks, self._protecting
+        name, stored = self._chain.name, self._store.blocks
+        up_to = None if self._chain.has_work else self._chain.source_number
         last, lowest = stored.newest(name, up_to), stored.lowest_height(name, above)
         lowest_protected, newest_final = stored.lowest_height(name, above, up_to), self._newest_final(last)
         is_protected = lowest_protected is not None and lowest_protected <= newest_final
@@ -123,11 +124,6 @@ class Agreement:
             has_events=is_protected and self._store.history.has_events(name, above, newest_final, up_to),
             is_later=last != newest,
         )
-
-    @property
-    def _protecting(self) -> int | None:
-        """The number up to which the blocks of sources are protected, None for all."""
-        return None if self._chain.has_work else self._chain.source_number
 
     def _newest_final(self, newest: BlockRef | None) -> int:
         """The height up to which blocks are final where `newest` is the newest, -1 for none."""

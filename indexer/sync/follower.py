@@ -204,7 +204,8 @@ class Follower:
         if time.monotonic() >= self._mempool_due:
             await self.refresh_mempool()
         self._failures, self._is_other_since = 0, 0.0
-        await self._chain.wait(self._pause())
+        until_mempool = max(0.05, self._mempool_due - time.monotonic())
+        await self._chain.wait(POLL_SECONDS if self.progress.mempool is None else until_mempool)
 
     async def _has_done(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Whether work with the source succeeds. A failure that its next answer may end is noted, and waited for (law
@@ -272,10 +273,6 @@ class Follower:
         before, self._before_silence = self._before_silence, None
         if before is not None and self.progress.state == "unreachable" and self.progress.error in ("", self._silence):
             self.progress.state, self.progress.error, self.progress.fault = before, "", ""
-
-    def _pause(self) -> float:
-        """Seconds until the next look at the source, unless the source wakes the follower before."""
-        return POLL_SECONDS if self.progress.mempool is None else max(0.05, self._mempool_due - time.monotonic())
 
     def fail(self, error: Exception) -> None:
         """Note in the progress, and log once, what ended the work on this chain: whatever it was. What the program

@@ -148,15 +148,11 @@ def _after(request: TransactionRequest, reached: Sequence[str], finder: str | No
         return replace(waiting_on, state=RequestState.GIVEN_UP if waiting else request.state, next_at=0)
     over = now >= request.requested_at + TRIED_FOR
     tries = request.tries + 1
-    tried = replace(request, tries=tries, next_at=0 if over else _next(request, tries, now))
+    next_at = min(now + int(BACKOFF.pause(tries)), request.requested_at + TRIED_FOR)  # the last one at the hour's end
+    tried = replace(request, tries=tries, next_at=0 if over else next_at)
     if finder is not None:
         return replace(tried, state=RequestState.LOCATED, detail=f"known to {finder}")
     names = ", ".join(reached)
     if request.state is RequestState.LOCATED:
         return replace(tried, detail=f"was found, and is no longer known to {names}")
     return replace(tried, state=RequestState.GIVEN_UP if over else RequestState.WAITING, detail=f"not known to {names}")
-
-
-def _next(request: TransactionRequest, tries: int, now: int) -> int:
-    """When the next try is due: the last one is at the end of the hour."""
-    return min(now + int(BACKOFF.pause(tries)), request.requested_at + TRIED_FOR)

@@ -86,11 +86,8 @@ def _prices(value: Any, repeated: tuple[Reason, ...], size: int) -> dict[str, An
     warnings = tuple(reason for reason in reasons if reason not in errors)
     unpayable = (reason._replace(pointer=reason.pointer.removeprefix(prefix)) for reason in _unpayable(offers, value))
     warnings = (*warnings, *unpayable)
-    return _answer(errors, warnings, None if errors else _offers(offers))
-
-
-def _offers(offers: tuple[Offer, ...]) -> dict[str, Any]:
-    return {"type": "prices", "offers": [offer_json(offer) for offer in offers], "cheapest": cheapest_json(offers)}
+    shown = {"type": "prices", "offers": [offer_json(offer) for offer in offers], "cheapest": cheapest_json(offers)}
+    return _answer(errors, warnings, None if errors else shown)
 
 
 def _unpayable(offers: Sequence[Offer], value: Any, key: str | None = None) -> list[Reason]:
@@ -120,14 +117,12 @@ def _preview(
     of_others = [
         [*earlier(server), *_unpayable(server.offers, value, getattr(server, "key", None))] for server in listed
     ]
-    shown = [_preview_item(server, reasons) for server, reasons in zip(listed, of_others, strict=True)]
+    shown = [
+        {"type": card.kind.value, **card_fields(card, tuple(reasons)), "cheapest": cheapest_json(card.offers)}
+        for card, reasons in zip(listed, of_others, strict=True)
+    ]
     preview = {"type": "tool", "servers": shown} if len(shown) > 1 else shown[0]
     return preview, list(dict.fromkeys(reason for reasons in of_others for reason in reasons))
-
-
-def _preview_item(card: Shown, of_others: Sequence[Reason]) -> dict[str, Any]:
-    fields = card_fields(card, tuple(of_others))
-    return {"type": card.kind.value, **fields, "cheapest": cheapest_json(card.offers)}
 
 
 def _answer(errors: tuple[Reason, ...], warnings: tuple[Reason, ...], preview: dict[str, Any] | None) -> dict[str, Any]:

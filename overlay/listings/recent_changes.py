@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from overlay.search.query import Hit, Hits
+from overlay.search.query import Hits
 from overlay.text.compact_json import encode
 
 _BEGINS = b'{"recentChanges":['
@@ -55,10 +55,8 @@ def aged_hits(hits: Hits, heights: Mapping[str, int], blocks: int) -> Hits:
     """Hits with `aged` items; those without recent changes, nearly all, are not parsed."""
     if not is_due(hits):
         return hits
-    return replace(hits, hits=tuple(_aged(hit, heights, blocks) for hit in hits.hits))
-
-
-def _aged(hit: Hit, heights: Mapping[str, int], blocks: int) -> Hit:
-    if not ages(hit.item):
-        return hit
-    return hit._replace(item=encode(aged(json.loads(bytes(hit.item)), heights, blocks)))
+    shown = [
+        hit._replace(item=encode(aged(json.loads(bytes(hit.item)), heights, blocks))) if ages(hit.item) else hit
+        for hit in hits.hits
+    ]
+    return replace(hits, hits=tuple(shown))

@@ -347,7 +347,8 @@ class EvmChain(Chain):
         if logs and logs[0].block_hash != header.hash:
             raise self._changed(header.number)
         added = [log for log in self._added.get(header.number, ()) if log.block_hash == header.hash]
-        return _in_order([*added, *logs]) if added else logs
+        by_index = {entry.log_index: entry for entry in (*added, *logs)}
+        return [by_index[index] for index in sorted(by_index)] if added else logs
 
     async def logs_again(self, first: int, last: int, attempt: int) -> LogsAgain | None:  # noqa: ARG002
         """One request of logs, in ranges of a width of their own."""
@@ -402,12 +403,6 @@ def _compared(logs: Sequence[Log]) -> BlockLogs:
         sha.update(f"{entry.txid.hex()} {entry.log_index} {len(entry.topics)} {len(entry.data)} ".encode())
         sha.update(b"".join(entry.topics) + entry.data)
     return BlockLogs(len(logs), sha.digest())
-
-
-def _in_order(logs: Iterable[Log]) -> list[Log]:
-    """The logs of a block by their number in it, each once."""
-    by_index = {entry.log_index: entry for entry in logs}
-    return [by_index[index] for index in sorted(by_index)]
 
 
 def _by_block(logs: Iterable[Log]) -> dict[int, list[Log]]:

@@ -129,7 +129,10 @@ class Tracer:
         for _ in range(STEPS):
             if not pending:
                 return
-            outpoints = self._one_satoshi_outputs(pending.pop())
+            transaction = tx.read(pending.pop().transaction.raw)
+            # only there can registrations be
+            of_one_satoshi = [vout for vout, output in enumerate(transaction.outputs) if output.satoshis == 1]
+            outpoints = list(map(transaction.outpoint, of_one_satoshi[:OUTPUTS]))
             self._followed.add(outpoints)
             for outpoint in outpoints:
                 checked = self._unspent.get(outpoint)
@@ -137,10 +140,3 @@ class Tracer:
                     spender = await self.spender(outpoint)
                     if isinstance(spender, Proven):
                         pending.append(spender)
-
-    @staticmethod
-    def _one_satoshi_outputs(proven: Proven) -> list[Outpoint]:
-        """The first outputs of one satoshi: only there can registrations be."""
-        transaction = tx.read(proven.transaction.raw)
-        outputs = enumerate(transaction.outputs)
-        return [transaction.outpoint(vout) for vout, output in outputs if output.satoshis == 1][:OUTPUTS]

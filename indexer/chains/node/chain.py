@@ -270,7 +270,8 @@ class NodeChain(Chain):
         until, txids = self._mempool_list
         began = time.monotonic()
         if began < until:
-            return txids | self._since_listed()
+            # and those announced since; none after a new block: its transactions are announced, too
+            return txids | self._announced if self._blocks_published() == self._listed_after else txids
         self._announced.clear()
         self._listed_after = self._blocks_published()
         answer = await self.client.fetch(list[Any], "getrawmempool", limit=MEMPOOL_BYTES)
@@ -281,10 +282,6 @@ class NodeChain(Chain):
 
     def _blocks_published(self) -> int:
         return self.zmq.blocks if self.zmq is not None else 0
-
-    def _since_listed(self) -> set[bytes]:
-        """Transactions announced since; none after a new block: its transactions are announced, too."""
-        return self._announced if self._blocks_published() == self._listed_after else set()
 
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Raw transactions by txid, unconfirmed and (with `-txindex`) confirmed ones. Raises SourceError."""

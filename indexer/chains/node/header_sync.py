@@ -51,7 +51,7 @@ class NodeHeaderSync:
 
     async def _begin(self, first: int) -> None:
         """Start with genesis, or with the headers up to the newest checkpoint that the node has reached."""
-        height = await self._height()
+        height = await self._client.fetch(_Height, "getblockcount")
         low, high = self._headers.span(first, height)
         log.info(
             "%s: fetching the headers from %d to %d, and then to the node's tip at %d", self.name, low, high, height
@@ -65,9 +65,6 @@ class NodeHeaderSync:
             raws += [raw[:HEADER] for raw in pieces[: high + 1 - start]]
         await asyncio.to_thread(self._headers.begin, low, raws)
         self._unsaved += len(raws)
-
-    async def _height(self) -> int:
-        return await self._client.fetch(_Height, "getblockcount")
 
     async def _on_top(self, tip: bytes) -> bool:
         """Add a tip on top of a known header: the usual case."""

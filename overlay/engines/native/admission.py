@@ -74,7 +74,10 @@ def _narrowed(segment: Segment, query: Query, scratch: Scratch, mask: Bytes) -> 
         kernels.exclude(mask, segment.arrays["fact_offsets"], segment.arrays["fact_documents"], facts)
     if query.operators is not None:
         for sequence in query.operators.phrases:
-            _keep(mask, _containing(segment, sequence, mask))
+            documents = _containing(segment, sequence, mask)
+            chosen = mask[documents]
+            mask[:] = 0
+            mask[documents] = chosen
         for sequence in query.operators.excluded:
             mask[_containing(segment, sequence, mask)] = 0
     if asks_one:
@@ -92,12 +95,6 @@ def _bounds(query: Query) -> list[tuple[str, int, int]]:
     if query.updated_since is not None:
         bounds.append(("time", max(0, query.updated_since), _MOST))
     return [(name, min(low, _MOST), min(high, _MOST)) for name, low, high in bounds]
-
-
-def _keep(mask: Bytes, documents: Ints) -> None:
-    chosen = mask[documents]
-    mask[:] = 0
-    mask[documents] = chosen
 
 
 def _containing(segment: Segment, sequence: str, mask: Bytes) -> Ints:

@@ -98,7 +98,8 @@ def _approximate(segment: Segment, query: Query, filters: OfferFilter) -> tuple[
         value *= _of_time(segment, filters)[a["price_interval"]]
     group = np.zeros(len(value), np.int64)
     if query.price_currency is None:
-        is_free = a["price_amount"] == _free(segment)
+        (free,) = segment.positions("amounts", ["0000"]).tolist()
+        is_free = a["price_amount"] == free
         group = np.where(is_free, 0, 1 + a["price_currency"].astype(np.int64))
     return np.where(np.isnan(value), -1, group), value
 
@@ -113,11 +114,6 @@ def _of_time(segment: Segment, filters: OfferFilter) -> Floats:
     if filters.calls is None:
         return segment.interval_days
     return np.where(segment.is_per_call, float(filters.calls) / 12, segment.interval_days * float(MONTH))
-
-
-def _free(segment: Segment) -> int:
-    (position,) = segment.positions("amounts", ["0000"])
-    return int(position)
 
 
 def _rates(segment: Segment, query: Query) -> Floats:

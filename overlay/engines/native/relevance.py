@@ -147,11 +147,8 @@ def _with_near(bounded: Bounded, near: Nearest) -> Bounded:
 
 
 def _union(left: Ints, right: Ints) -> Bounded:
-    return _unbounded(np.union1d(left, right))
-
-
-def _unbounded(documents: Ints) -> Bounded:
-    """Documents that are ranked in any case."""
+    """The documents of both, which are ranked in any case."""
+    documents = np.union1d(left, right)
     return Bounded(documents, np.full(len(documents), inf), 0.0)
 
 

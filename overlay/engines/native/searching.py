@@ -34,7 +34,10 @@ def search(segments: Sequence[Segment], newest: float, query: Query, plan: Query
         matches = Matches([], total, total, {})
     else:
         results = [part.results() for part in queries]
-        facets = _facets(results, query, has_words=bool(plan.groups))
+        fields = [FACET_FIELDS[name] for name in query.facets]
+        has_words = bool(plan.groups)
+        counts = [_values(result, fields, has_words=has_words) for result in results] if fields else []
+        facets: dict[str, ValueCounts] = {name: FieldCounts(counts, FACET_FIELDS[name]) for name in query.facets}
         if is_by_relevance:
             ranked = by_relevance(queries, newest, query, start, stop)
             rows, far = ranked.rows, ranked.is_far
@@ -53,13 +56,6 @@ def _explained(rows: list[Row], queries: SegmentQueries, newest: float, words: P
         return [hit for hit, _, _ in rows]
     computed = factors_of(queries, [(segment, document) for _, segment, document in rows], newest)
     return [hit._replace(scored=Scored(computed, index)) for index, (hit, _, _) in enumerate(rows)]
-
-
-def _facets(results: Sequence[SegmentResults], query: Query, *, has_words: bool) -> dict[str, ValueCounts]:
-    """The counts of values of the facets of a query."""
-    fields = [FACET_FIELDS[name] for name in query.facets]
-    values = [_values(result, fields, has_words=has_words) for result in results] if fields else []
-    return {name: FieldCounts(values, FACET_FIELDS[name]) for name in query.facets}
 
 
 def _values(results: SegmentResults, fields: Collection[str], *, has_words: bool) -> SegmentCounts:

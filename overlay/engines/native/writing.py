@@ -140,23 +140,20 @@ def replaced(folder: Path, view: NativeView, sources: Sequence[Segment], entry: 
     now = {segment.entry.name: segment for segment in view.segments}
     if not any(source.entry.name in now for source in sources):
         return None
-    live = [_live_in(now.get(source.entry.name), source) for source in sources]
+    live: list[Bytes] = []  # of each document that was merged, whether it is not deleted now
+    for source in sources:
+        chosen, segment = source.live != 0, now.get(source.entry.name)
+        live.append(segment.live[chosen] if segment is not None else np.zeros(np.count_nonzero(chosen), np.uint8))
     part = _CommitPart({}, np.concatenate(live), entry)
     new = [_stored(folder, part, is_history=entry.is_history)] if part.count else []
     names = [source.entry.name for source in sources]
     entries: list[SegmentEntry] = []
-    for segment in view.manifest.segments:
-        if segment.name not in names:
-            entries.append(segment)
+    for before in view.manifest.segments:
+        if before.name not in names:
+            entries.append(before)
         elif new:
             entries.append(new.pop())
     return _published(folder, view, replace(view.manifest, segments=tuple(entries)))
-
-
-def _live_in(now: Segment | None, source: Segment) -> Bytes:
-    """A byte for each document that was merged: 0 if it is deleted now."""
-    chosen = source.live != 0
-    return np.zeros(int(np.count_nonzero(chosen)), np.uint8) if now is None else now.live[chosen]
 
 
 def _published(folder: Path, view: NativeView, manifest: Manifest) -> Manifest:
