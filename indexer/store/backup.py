@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import IO, Any, NamedTuple
 
@@ -71,11 +71,14 @@ def write_backup(engine: Engine, file: IO[bytes], head: BackupHead, progress: Pr
 
     put({"backup": FORMAT, "schema": head.schema, "version": head.version, "keys": head.keys})
     with reading_at_once(engine) as connection:
-        total = sum(_count(connection, table) for table in original_tables())
+        counts = (select(func.count()).select_from(_rows_of(table).subquery()) for table in original_tables())
+        total = sum(int(connection.execute(statement).scalar_one()) for statement in counts)
         for table in original_tables():
             put({"table": table.name, "columns": table.columns.keys()})
             is_binary = [isinstance(column.type, LargeBinary) for column in table.columns]
-            for row in _stream(connection, table):
+            is_large = any(isinstance(column.type, LargeBinary) and not column.primary_key for column in table.columns)
+            at_once = {"yield_per": BODIES_AT_ONCE if is_large else ROWS_AT_ONCE}
+            for row in connection.execute(_rows_of(table), execution_options=at_once):
                 values = zip(row, is_binary, strict=True)
                 put([b64encode(value).decode() if binary and value is not None else value for value, binary in values])
                 done += 1
@@ -87,16 +90,6 @@ def write_backup(engine: Engine, file: IO[bytes], head: BackupHead, progress: Pr
 
 def _line(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-
-
-def _count(connection: Connection, table: Table) -> int:
-    return int(connection.execute(select(func.count()).select_from(_rows_of(table).subquery())).scalar_one())
-
-
-def _stream(connection: Connection, table: Table) -> Iterator[Sequence[Any]]:
-    is_large = any(isinstance(column.type, LargeBinary) and not column.primary_key for column in table.columns)
-    size = BODIES_AT_ONCE if is_large else ROWS_AT_ONCE
-    yield from connection.execute(_rows_of(table), execution_options={"yield_per": size})
 
 
 def read_head(line: bytes) -> BackupHead:

@@ -130,7 +130,10 @@ def _replace(
     )
     _replace_cards(connection, chain, {digest for row in after if (digest := row[_CARD]) in bodies}, bodies)
     touched = {content[_ID] for content in (*removed.values(), *added.values())}
-    return _changes(connection, chain, _by_registration(before, touched), _by_registration(after, touched))
+    old, new = _by_registration(before, touched), _by_registration(after, touched)
+    changed_ids = sorted(id_ for id_, contents in new.items() if old.get(id_) != contents)
+    upserts = [_change(chain, id_, "upsert", "pending") for id_ in changed_ids]
+    return upserts + _evicted(connection, chain, old.keys() - new.keys())
 
 
 def _replace_cards(
@@ -153,14 +156,6 @@ def _by_registration(contents: Iterable[Content], ids: Collection[str]) -> dict[
             row = dict(zip(_NAMES, content, strict=True))
             grouped.setdefault(content[_ID], []).append({n: v for n, v in row.items() if n not in _POSITION_COLUMNS})
     return grouped
-
-
-def _changes(
-    connection: Connection, chain: str, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> list[OutboxRow]:
-    changed_ids = sorted(id_ for id_, contents in after.items() if before.get(id_) != contents)
-    upserts = [_change(chain, id_, "upsert", "pending") for id_ in changed_ids]
-    return upserts + _evicted(connection, chain, before.keys() - after.keys())
 
 
 def remove_mined(connection: Connection, chain: str, mined: Sequence[BlockFacts]) -> list[OutboxRow]:

@@ -94,7 +94,14 @@ class Quotes(Queries):
             connection.execute(update(quotes).where(*is_outranked).values(rank=quotes.c.rank + LAST_RANK))
             if states:
                 connection.execute(delete(rate_feeds))
-                connection.execute(insert(rate_feeds), [_state_row(name, state) for name, state in states.items()])
+                rows = [
+                    {
+                        "feed": name, "answered_at": state.answered_at, "voting": json.dumps(sorted(state.voting)),
+                        "refused": json.dumps(dict(state.refused)),
+                    }
+                    for name, state in states.items()
+                ]  # fmt: skip
+                connection.execute(insert(rate_feeds), rows)
 
     def retire(self, feeds: Sequence[str], now: int) -> None:
         """End the quotes of all feeds except these at `now`; their history remains. Raises StoreError."""
@@ -138,11 +145,6 @@ def _newest(until: int | None = None) -> Select[Any]:
     newest = (last if until is None else last.where(quotes.c.since <= until)).subquery()
     joined = (quotes.c.feed == newest.c.feed) & (quotes.c.since == newest.c.since)
     return select(quotes).join(newest, joined).order_by(quotes.c.rank, quotes.c.feed)
-
-
-def _state_row(feed: str, state: FeedState) -> dict[str, Any]:
-    texts = {"voting": json.dumps(sorted(state.voting)), "refused": json.dumps(dict(state.refused))}
-    return {"feed": feed, "answered_at": state.answered_at, **texts}
 
 
 def _store(connection: Connection, quote: Quote) -> None:

@@ -88,7 +88,10 @@ class Submissions(Queries):
             stored = _stored(connection, chain, by_txid)
             new = [transaction for txid, transaction in by_txid.items() if txid not in stored]
             if new:
-                settled = _in_mempool(connection, chain, [submission.txid for submission in new])
+                # those that the source has in its mempool, or had, as far as the mempool was read
+                of_mempool = select(pending.c.txid).where(pending.c.chain == chain, PROVED)
+                matches = rows_in(connection, of_mempool, pending.c.txid, [submission.txid for submission in new])
+                settled = {row["txid"] for row in matches}
                 _check_share(
                     connection, chain, share, [submission for submission in new if submission.txid not in settled]
                 )
@@ -212,13 +215,6 @@ def _has_event(table: Table) -> ColumnElement[bool]:
 def _stored(connection: Connection, chain: str, txids: Iterable[bytes]) -> set[bytes]:
     of_chain = select(submissions.c.txid).where(submissions.c.chain == chain)
     return {row["txid"] for row in rows_in(connection, of_chain, submissions.c.txid, txids)}
-
-
-def _in_mempool(connection: Connection, chain: str, txids: Iterable[bytes]) -> set[bytes]:
-    """The txids, of those passed in, that the source of a chain has in its mempool, or had, as far as the mempool was
-    read."""
-    of_chain = select(pending.c.txid).where(pending.c.chain == chain, PROVED)
-    return {row["txid"] for row in rows_in(connection, of_chain, pending.c.txid, txids)}
 
 
 def _check_share(connection: Connection, chain: str, share: Share, new: Sequence[Submission]) -> None:

@@ -152,7 +152,9 @@ class Catchup:
         async for ref, data in stream:
             with self._failing(ref.height):
                 if self._sparse and newest is not None:
-                    ref = await self._linked(ref, newest) if newest is stored else replace(ref, prev=newest.hash)
+                    # to the stored block, if the source still has that; it checks the others itself
+                    before = await self._chain.ref(newest.height) if newest is stored else newest
+                    ref = replace(ref, prev=before.hash if before else b"")
                 if newest is not None and ref.prev != newest.hash:
                     return  # the best chain changed meanwhile
                 read = await self._read_one(ref, data)
@@ -185,12 +187,6 @@ class Catchup:
             raise FailedBlockError(text) from error
 
     # -- reading
-
-    async def _linked(self, ref: BlockRef, newest: BlockRef) -> BlockRef:
-        """The first block that a sparse chain delivers, with the newest stored block as its `prev` if the source still
-        has that; the source checks the others."""
-        theirs = await self._chain.ref(newest.height)
-        return replace(ref, prev=theirs.hash if theirs else b"")
 
     async def _read_one(self, ref: BlockRef, data: BlockData) -> ReadResult | None:
         """Read a block, looking up the output values and origins that it needs; None when the block is refused."""

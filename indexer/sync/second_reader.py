@@ -113,8 +113,10 @@ class SecondReader:
         }
         others = [height for height, result in compared.items() if result is ReadingDifference.OTHER]
         more = [height for height, result in compared.items() if result is ReadingDifference.MORE]
-        if more and not await self._is_on_chain(more[0], again):
-            others, more = sorted([*others, more[0]]), []
+        if more:
+            ref = await self._chain.ref(more[0])
+            if ref is None or ref.hash != again.blocks[more[0]][0]:  # the source that is read lacks the block
+                others, more = sorted([*others, more[0]]), []
         up_to = min([again.last + 1, *others, *more]) - 1
         if up_to > self.height:
             await asyncio.to_thread(second_readings.advance, self._writer, chain.name, up_to)
@@ -128,11 +130,6 @@ class SecondReader:
         log.warning("%s: block %d has logs that were left out; reading again from there", chain.name, more[0])
         chain.add_logs(again._replace(records={height: again.records[height] for height in more}))
         return more[0]
-
-    async def _is_on_chain(self, height: int, again: LogsAgain) -> bool:
-        """Whether the source that is read has the block of these logs."""
-        ref = await self._chain.ref(height)
-        return ref is not None and ref.hash == again.blocks[height][0]
 
     def _fail(self, reason: str, noted_from: int) -> None:
         self._failures += 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from overlay.duplicates.minhash import bands
@@ -126,14 +126,13 @@ def plain_name_key(subject: Listing) -> Key:
 def destination(subject: Listing) -> int:
     """The digest of the targets of a listing: host, URLs, pay-to addresses, and the command of a tool."""
     card = subject.card
-    leads = (card.command, card.args) if isinstance(card, McpServer) else sorted(map(_interface, card.interfaces))
+    if isinstance(card, McpServer):
+        leads: object = (card.command, card.args)
+    else:
+        urls = (str(interface.get("url", "")) for interface in card.interfaces)
+        leads = sorted(same_url(url) or url for url in urls)
     addresses = sorted({same_address(offer.address) for offer in card.offers})
     return digest(repr((subject.host, same_url(card.url) or card.url, leads, addresses)))
-
-
-def _interface(interface: Mapping[str, Any]) -> str:
-    url = str(interface.get("url", ""))
-    return same_url(url) or url
 
 
 def other_keys(card: Shown) -> Iterator[Key]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from indexer.model import Anchor, FetchFact, RegistrationState, Status
 from indexer.resolution.pointer_resolution import Integrity, PointerResolution
@@ -12,9 +11,6 @@ from overlay.listings.records import Registration
 from overlay.search.document import Since
 from parsers import cards
 from parsers.bitcoin.tx import Outpoint
-
-if TYPE_CHECKING:
-    from indexer.store.fetches import LocatorStatus
 
 MAX_PERIODS = 8
 """Consecutive cards of a listing from which its seniority is computed, at most."""
@@ -117,17 +113,12 @@ def card_periods(pointers: PointerListing) -> list[tuple[bytes, Since]]:
         current = resolution.anchor
         time = current.time if resolution.fact.by_cid else max(current.time, resolution.fact.first_at // 1000)
         periods.append((resolution.card, since(current, time)))
-        served_again = _served_again_since(resolution, pointers.fetching)
-        if served_again is not None and served_again > time:
-            periods += [(digest, since(current, served_again)) for digest in (b"", resolution.card)]
+        fetching = pointers.fetching
+        serving_since = fetching.serving_since if fetching and fetching.serving == resolution.card else None
+        # it was served again after another card
+        if serving_since is not None and serving_since > resolution.fact.first_at and serving_since // 1000 > time:
+            periods += [(digest, since(current, serving_since // 1000)) for digest in (b"", resolution.card)]
     return periods
-
-
-def _served_again_since(resolution: PointerResolution, fetching: LocatorStatus | None) -> int | None:
-    """When a card was served again after another one (seconds since 1970); None without a change."""
-    if fetching is None or fetching.serving != resolution.card or fetching.serving_since is None:
-        return None
-    return fetching.serving_since // 1000 if fetching.serving_since > resolution.fact.first_at else None
 
 
 def host(locator: str) -> str:

@@ -43,17 +43,12 @@ def _of_tool(server: McpServer) -> Iterator[UsageSnippet]:
         return
     remote = not server.command
     yield _settings("Claude Desktop", "claude_desktop_config.json", server, _empty, bridge=remote)
-    if not _is_expanded(server):
+    texts = (server.key, server.command, server.url, *server.args, *server.env, *server.headers)
+    if not any("$" in text for text in texts):  # which these clients replace by values of variables
         yield _settings("Claude Code", ".mcp.json", server, _named("${%s}"), is_typed=remote)
         yield _settings("Cursor", "~/.cursor/mcp.json", server, _named("${env:%s}"))
         yield _of_vs_code(server)
     yield _settings("other MCP clients", "", server, _empty, is_typed=remote and bool(server.transport))
-
-
-def _is_expanded(server: McpServer) -> bool:
-    """Whether a text of the card holds a `$`, which some clients replace by values of variables."""
-    texts = (server.key, server.command, server.url, *server.args, *server.env, *server.headers)
-    return any("$" in text for text in texts)
 
 
 def _empty(_name: str) -> str:

@@ -114,7 +114,9 @@ def _with_lineage(
     sizes = {txid: stored[txid] for txid in txids if txid in stored}
     is_small = winner in sizes and last in sizes and sizes[winner] + sizes[last] <= MAX_RAW
     if last != winner and is_small and state.status is not Status.UNDECIDED:
-        partial = _with_current(partial, store, last, state.outpoint)
+        moved = store.proofs.get(partial.chain, last)
+        current = None if moved is None else _located(state.outpoint, moved, partial.caip2)
+        partial = partial if current is None else replace(partial, current=current)
     # else it was registered before the first block indexed
     begins = str(history[0].event.outpoint) == state.id.partition("#")[0]
     if not begins or len(txids) > MAX_LINEAGE or sizes.keys() != set(txids) or sum(sizes.values()) > MAX_RAW:
@@ -126,11 +128,6 @@ def _with_lineage(
     number, ordered = txids.index(winner), [way[txid] for txid in txids]
     parents = _parents(partial, store, ordered, MAX_RAW - sum(sizes.values()))
     return replace(partial, before=tuple(ordered[:number]), after=tuple(ordered[number + 1 :]), parents=parents)
-
-
-def _with_current(partial: StoredProof, store: Store, txid: bytes, outpoint: Outpoint | None) -> StoredProof:
-    last = store.proofs.get(partial.chain, txid)
-    return partial if last is None else replace(partial, current=_located(outpoint, last, partial.caip2))
 
 
 def _parents(partial: StoredProof, store: Store, way: Sequence[Proved], room: int) -> tuple[bytes, ...]:

@@ -18,10 +18,6 @@ Subject = Any
 """A listing (`overlay.listings.listing.Listing`; its records hold the types defined here)."""
 
 
-def _nothing(_listing: Subject, _value: Any) -> tuple[()]:
-    return ()
-
-
 class ListingHealth(NamedTuple):
     """Whether a listing answers: `state` is one of `overlay.answers.items.HEALTH`; `is_lost`: it did not for long."""
 
@@ -40,8 +36,8 @@ class FactSource:
 
     read: Callable[[Store, Mapping[str, str]], Mapping[str, Any]] = lambda _store, _hosts: {}
     members: Callable[[Subject, Any], Mapping[str, Any]] = lambda _listing, _value: {}
-    terms: Callable[[Subject, Any], Iterable[str]] = _nothing
-    warnings: Callable[[Subject, Any], Iterable[Reason]] = _nothing
+    terms: Callable[[Subject, Any], Iterable[str]] = lambda _listing, _value: ()
+    warnings: Callable[[Subject, Any], Iterable[Reason]] = lambda _listing, _value: ()
     fresh: Callable[[Subject, Any], Mapping[str, Any]] = lambda _listing, _value: {}
     health: Callable[[Subject, Any], ListingHealth | None] = lambda _listing, _value: None
     number: Callable[[Any], int | None] = lambda _value: None

@@ -120,10 +120,9 @@ def completed_by_items(rows: Sequence[EngineHit], typed: Typed) -> Completed:
             Skill(skill["id"], skill.get("name") or "", tags=skill.get("tags", ())) for skill in item.get("skills", ())
         ]
         item_labels = set(labels_of(item.get("tags", ()), skills))
-        labels.append({label for label in item_labels if _label_completes(label, typed.beginnings)})
+        spelt = {label: (joined_words(label.text), joined_words(label.id or "")) for label in item_labels}
+        labels.append(
+            {label for label, forms in spelt.items() if any(completes(form, typed.beginnings) for form in forms)}
+        )
         contained.update(words(name), words(description))
     return Completed(names, labels, contained)
-
-
-def _label_completes(label: Suggestion, beginnings: Sequence[str]) -> bool:
-    return completes(joined_words(label.text), beginnings) or completes(joined_words(label.id or ""), beginnings)

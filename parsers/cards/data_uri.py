@@ -49,7 +49,9 @@ def read(uri: bytes) -> bytes | Reason:
     ]
     if codings and codings != ["gzip"]:
         return Reason("data-uri", f"it is compressed with {', '.join(codings)[:50]}; only gzip is read")
-    return _unzip(raw) if codings else _sized(raw)
+    if codings:
+        return _unzip(raw)
+    return raw if len(raw) <= MAX_BYTES else Reason("card-size")
 
 
 _STANDARD_LETTERS = bytes.maketrans(b"-_", b"+/")
@@ -71,10 +73,6 @@ def _unzip(raw: bytes) -> bytes | Reason:
         if decompressor.eof and not decompressor.unused_data
         else Reason("data-uri", "its gzip is cut short or continues")
     )
-
-
-def _sized(raw: bytes) -> bytes | Reason:
-    return raw if len(raw) <= MAX_BYTES else Reason("card-size")
 
 
 _BEGINNINGS = {

@@ -72,14 +72,13 @@ def in_coin(offer: Offer, coin: str) -> Offer:
     SATS stays among the accepted currencies."""
     if SATS not in offer.accepted or not coin or offer.amount.adjusted() < _LEAST_EXPONENT:
         return offer
-    accepted = tuple(dict.fromkeys(name for ticker in offer.accepted for name in _named(ticker, coin)))
+    named: list[str] = []
+    for ticker in offer.accepted:
+        named += (coin, SATS) if ticker == SATS else (ticker,)
+    accepted = tuple(dict.fromkeys(named))
     if offer.currency != SATS:
         return replace(offer, accepted=accepted)
     return replace(offer, accepted=accepted, currency=coin, amount=offer.amount.scaleb(_SATOSHI, _WIDE))
-
-
-def _named(ticker: str, coin: str) -> tuple[str, ...]:
-    return (coin, SATS) if ticker == SATS else (ticker,)
 
 
 def read_offers(card: Json, fields: Fields, skills: frozenset[str], pointer: str = "") -> tuple[Offer, ...]:
@@ -193,14 +192,12 @@ def _offer(number: int, entry: Json, fields: Fields, skills: frozenset[str], poi
         address=address,
         deposit_pct=_fraction(entry, "depositPct", fields, pointer),
         price_feed_url=fields.text(entry, "priceFeedUrl", pointer),
-        slippage_pct=_fraction(entry, _slippage_key(entry), fields, pointer),
+        # the specification has a member that overrides the default slippage (A2B §5.2), but does not name it
+        slippage_pct=_fraction(
+            entry, "slippagePct" if entry.get("slippagePct") is not None else "slippage", fields, pointer
+        ),
         description=fields.text(entry, "description", pointer),
     )
-
-
-def _slippage_key(entry: Json) -> str:
-    """The member that overrides the default slippage; the specification has one (A2B §5.2), but does not name it."""
-    return "slippagePct" if entry.get("slippagePct") is not None else "slippage"
 
 
 def _amount(entry: Json, fields: Fields, pointer: str) -> Decimal | None:

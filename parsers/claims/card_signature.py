@@ -99,8 +99,10 @@ def verify(card: dict[str, Any], keys: Sequence[Key]) -> SignatureCheck:
     if not chosen:
         return SignatureCheck(verified=False, code="unknown-key")
     for form in canonical_forms(card):
+        payload = base64url_text(form.payload)
         for signature, key in chosen:
-            if verifies(key, signature.algorithm, signature.signature, _signing_input(signature, form)):
+            signed_bytes = f"{signature.protected}.{payload}".encode()
+            if verifies(key, signature.algorithm, signature.signature, signed_bytes):
                 covers = _covers_pricing(card, form)
                 return SignatureCheck(
                     True, "", signature.algorithm, signature.kid or str(key.get("kid", "")), form.name, covers
@@ -113,10 +115,6 @@ def _keys_for(signature: CardSignature, keys: Iterable[Key]) -> list[Key]:
     usable = [key for key in keys if may_verify(key, signature.algorithm)]
     named = [key for key in usable if key.get("kid") == signature.kid] if signature.kid else usable
     return named[:MAX_CANDIDATES]
-
-
-def _signing_input(signature: CardSignature, form: CardForm) -> bytes:
-    return f"{signature.protected}.{base64url_text(form.payload)}".encode()
 
 
 def _covers_pricing(card: dict[str, Any], form: CardForm) -> bool:

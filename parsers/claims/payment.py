@@ -211,18 +211,15 @@ def transaction_of(claim: PaymentClaim, chain: UtxoChain) -> Transaction:
         raise _invalid("transaction-malformed", "the transaction spends an output twice")
     if any(tx_input.prevout.txid == COINBASE_TXID for tx_input in tx.inputs):
         raise _invalid("transaction-malformed", "the transaction is a coinbase")
-    if sum(_amount(output.satoshis) for output in tx.outputs) > MAX_MONEY:
+    for output in tx.outputs:
+        if not 0 <= output.satoshis <= MAX_MONEY:
+            raise _invalid("transaction-malformed", f"an output holds {output.satoshis:,} satoshis")
+    if sum(output.satoshis for output in tx.outputs) > MAX_MONEY:
         raise _invalid("transaction-malformed", "the outputs hold more than there is")
     for vin, tx_input in enumerate(tx.inputs):
         if not tx_input.script and not tx_input.witness:
             raise _invalid("unsigned", f"input {vin} is not signed")
     return tx
-
-
-def _amount(value: int) -> int:
-    if not 0 <= value <= MAX_MONEY:
-        raise _invalid("transaction-malformed", f"an output holds {value:,} satoshis")
-    return value
 
 
 def _check_final(tx: Transaction, height: int | None) -> None:

@@ -123,18 +123,14 @@ def _pair(fields: dict[str, str], key: bytes, value: bytes) -> str | None:
     if len(value) > MAX_VALUE:
         return "value-size"
     try:
-        name, text = _text(key), _text(value)
+        # NUL and its JSON escape become spaces, as in other indexers
+        name, text = (raw.decode("utf-8").replace("\0", " ").replace("\\u0000", " ") for raw in (key, value))
     except UnicodeDecodeError:
         return "not-utf8"
     if name not in fields and len(fields) >= MAX_KEYS:
         return "keys"
     fields[name] = text
     return None
-
-
-def _text(raw: bytes) -> str:
-    """UTF-8 text in which NUL and its JSON escape become spaces, as in other indexers. Raises UnicodeDecodeError."""
-    return raw.decode("utf-8").replace("\0", " ").replace("\\u0000", " ")
 
 
 def build(fields: Mapping[str, str], *further: tuple[bytes, ...]) -> bytes:

@@ -102,12 +102,9 @@ def _envelope(walk: _OpcodeWalk, start: int) -> TapscriptEnvelope:
     if op is None or op.opcode != OP_ENDIF:
         fault = "envelope-open" if op is None or op.truncated else "envelope-opcode"
     shown = inscription(body, fields, start, op.end if op is not None else start)
-    return TapscriptEnvelope(shown, fault, _pointer(fields), _unknown_tag(fields))
-
-
-def _pointer(fields: list[Field]) -> int | None:
-    value = next((value for tag, value in fields if tag == POINTER), None)
-    return None if value is None or any(value[8:]) else int.from_bytes(value[:8], "little")
+    raw = next((value for tag, value in fields if tag == POINTER), None)
+    pointer = None if raw is None or any(raw[8:]) else int.from_bytes(raw[:8], "little")
+    return TapscriptEnvelope(shown, fault, pointer, _unknown_tag(fields))
 
 
 def _unknown_tag(fields: list[Field]) -> bytes | None:

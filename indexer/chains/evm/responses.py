@@ -117,7 +117,10 @@ def logs(rows: Any, address: bytes, topics: Sequence[bytes], first: int, last: i
             raise ParseError(f"a log of block {log.block:,} was not requested, which was {first:,} to {last:,}")
         if by_position.setdefault((log.block, log.log_index), log) != log:
             raise ParseError(f"log {log.log_index} of block {log.block:,} is sent twice, and differs")
-    _check_blocks(by_position.values())
+    hashes: dict[int, bytes] = {}
+    for log in by_position.values():
+        if hashes.setdefault(log.block, log.block_hash) != log.block_hash:
+            raise ParseError(f"logs of block {log.block:,} are of two branches")
     return [by_position[position] for position in sorted(by_position)]
 
 
@@ -134,14 +137,6 @@ def _log(row: _EvmLogJson) -> Log:
         number(row.transaction_index),
         number(row.log_index),
     )
-
-
-def _check_blocks(logs: Iterable[Log]) -> None:
-    """Raise ParseError when logs of one height name several blocks."""
-    hashes: dict[int, bytes] = {}
-    for log in logs:
-        if hashes.setdefault(log.block, log.block_hash) != log.block_hash:
-            raise ParseError(f"logs of block {log.block:,} are of two branches")
 
 
 _MASK = (1 << 64) - 1

@@ -123,7 +123,10 @@ class PaymentNode:
         for answer in answers:
             if isinstance(answer, RpcError) and answer.code != _UNKNOWN:
                 raise answer
-            if isinstance(answer, dict) and not _is_stale(answer):
+            if not isinstance(answer, dict):
+                continue
+            # after a reorganisation the index of some nodes still has a transaction, with a block and no confirmations
+            if "blockhash" not in answer or int(answer.get("confirmations", 0)) >= 1:
                 return max(0, self._client.record(_ConfirmedJson, "getrawtransaction", answer).confirmations)
         if _INDEXING in str(answers[0]):
             raise SourceUnavailableError(f"{self._client.name}: {self._client.label} still makes its transaction index")
@@ -152,9 +155,3 @@ def nodes_of(sources: Mapping[str, Sequence[str]]) -> dict[str, PaymentNode]:
                 node = PaymentNode(name, url)
                 nodes.setdefault(node.coin.upper(), node)
     return nodes
-
-
-def _is_stale(answer: Mapping[str, Any]) -> bool:
-    """Whether `getrawtransaction` answers with a transaction of a block that a reorganisation took back: the index of
-    some nodes still has it, with a block and no confirmations."""
-    return "blockhash" in answer and int(answer.get("confirmations", 0)) < 1

@@ -191,7 +191,8 @@ def _canonicalize_and_sign(node: ReceiptNode, rules: ReceiptRules) -> None:
         forms = b"[" + b",".join(child.canonical for child in node.children) + b"]"
         members["delegation_receipts"] = forms if is_whole else jcs(nested)
     node.canonical = joined(members)
-    node.profile = {SUITE: "current", None: "legacy"}.get(_text_or_none(receipt.get("suite")), "unknown")
+    suite = receipt.get("suite")
+    node.profile = "current" if suite == SUITE else "legacy" if suite is None else "unknown"
     _choose_key(node, rules.keys)
     if node.key is not None:
         try:
@@ -326,10 +327,6 @@ def order_fault(receipts: Sequence[Mapping[str, Any]]) -> tuple[int, DocumentErr
             order = f"({submitted}) is before receipt {index - 1} completed_at ({completed})"
             return index, DocumentError("time-order", f"Receipt {index} submitted_at {order}")
     return None
-
-
-def _text_or_none(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else ""
 
 
 def _shown(value: Any) -> str | None:
