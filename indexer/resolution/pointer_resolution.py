@@ -162,7 +162,7 @@ def _winner(anchors: Sequence[_MetAnchor]) -> _MetAnchor | None:
             won = entry
         elif entry.what == won.what:
             first, last = entry.number, won.number
-            if first < last and not any(first < one.number < last and one.what != won.what for one in before):
+            if first < last and not any(first < past.number < last and past.what != won.what for past in before):
                 won = entry
         elif entry.number > won.number:
             won = entry

@@ -18,7 +18,7 @@ listing is a result by them alone, unless there is no other word.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from itertools import chain, pairwise
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
@@ -179,19 +179,10 @@ def required_terms(text: str) -> list[frozenset[str]]:
 
 
 def _words(text: str) -> list[_QueryWord]:
-    """The parts of all words, without repeated stems, and without stop words in a long text. There are none where no
-    other word would be left; in a text that is not all in capitals, a word in capitals is a name (`IT`)."""
+    """The parts of all words, without repeated stems, and without stop words in a long text."""
     compounds = query_words(text)
     listed = stop_words(part for compound in compounds for part in compound.parts)
-    has_names = not all(compound.written.isupper() for compound in compounds)
-    stop = {
-        compound
-        for compound in compounds
-        if len(compound.parts) == 1
-        and compound.parts[0] in listed
-        and not (has_names and len(compound.written) > 1 and compound.written.isupper())
-    }
-    stop = stop if len(stop) < len(compounds) else set()
+    stop = _stop_words(compounds, listed)
     is_long = len(compounds) > NAME_WORDS
     by_stem: dict[str, _QueryWord] = {}
     for position, compound in enumerate(compounds):
@@ -201,6 +192,20 @@ def _words(text: str) -> list[_QueryWord]:
             is_stop = compound in stop or (part in listed and not listed >= set(compound.parts))
             by_stem.setdefault(stem(part), _QueryWord(part, compound, is_stop, position))
     return list(by_stem.values())[:MAX_GROUPS]
+
+
+def _stop_words(compounds: Sequence[Compound], listed: Set[str]) -> frozenset[Compound]:
+    """The words that are stop words; none where no other word would be left. In a text that is not all in capitals, a
+    word in capitals is a name (`IT`)."""
+    has_names = not all(compound.written.isupper() for compound in compounds)
+    stop = frozenset(
+        compound
+        for compound in compounds
+        if len(compound.parts) == 1
+        and compound.parts[0] in listed
+        and not (has_names and len(compound.written) > 1 and compound.written.isupper())
+    )
+    return stop if len(stop) < len(compounds) else frozenset()
 
 
 def _is_spelt_right(word: str) -> bool:

@@ -33,9 +33,10 @@ def derived(arrays: Arrays, folder: Path | None = None) -> Arrays:
         partial(_terms, folder=folder),
         surface_arrays,
         partial(value_arrays, folder=folder),
-        _name_arrays,
+        _ranks,
         price_arrays,
         _vectors,
+        _name_bits,
     ):
         computed |= {name: durable.moved(folder, values) for name, values in compute(arrays).items()}
     return computed
@@ -142,15 +143,20 @@ def _vectors(arrays: Arrays) -> Arrays:
     }
 
 
-def _name_arrays(arrays: Arrays) -> Arrays:
-    """The order of documents by id, their ranks by id and by name, and the bits of the terms of their names."""
+def _name_bits(arrays: Arrays) -> Arrays:
+    bits = np.empty(len(arrays["flags"]), np.uint64)
+    name_bits(arrays["forward_offsets"], arrays["section_ends"], arrays["forward"], arrays["flags"], bits)
+    return {"name_bits": bits}
+
+
+def _ranks(arrays: Arrays) -> Arrays:
+    """The order of documents by id, and their ranks by id and by name."""
     by_id = in_order(arrays["id"], arrays["id_offsets"])
     by_name = in_order(arrays["name_order"], arrays["name_order_offsets"])
     numbers = np.arange(len(by_id), dtype=np.uint64)
-    id_rank, name_rank, bits = np.empty_like(numbers), np.empty_like(numbers), np.empty_like(numbers)
+    id_rank, name_rank = np.empty_like(numbers), np.empty_like(numbers)
     id_rank[by_id], name_rank[by_name] = numbers, numbers
-    name_bits(arrays["forward_offsets"], arrays["section_ends"], arrays["forward"], arrays["flags"], bits)
-    return {"id_order": by_id, "id_rank": id_rank, "name_rank": name_rank, "name_bits": bits}
+    return {"id_order": by_id, "id_rank": id_rank, "name_rank": name_rank}
 
 
 def price_arrays(arrays: Arrays) -> Arrays:

@@ -44,8 +44,9 @@ def merge(
     for member in MEMBERS:
         if member.is_rows:
             name = f"{member.name}_offsets"
-            merged[name] = offsets = _offsets(parts, name, [part.rows(member) for part in parts], folder)
-            merged[member.name] = values = durable.array(folder, int(offsets[-1]), f"<{member.dtype}")
+            offsets = _offsets(parts, name, [part.rows(member) for part in parts], folder)
+            values = durable.array(folder, int(offsets[-1]), f"<{member.dtype}")
+            merged |= {member.name: values, name: offsets}
             target, end = values.view(np.uint8), 0
             for part in parts:
                 source = part.arrays[member.name].view(np.uint8)
