@@ -12,7 +12,6 @@ from sqlalchemy import (
     BindParameter,
     ColumnElement,
     Select,
-    Subquery,
     and_,
     bindparam,
     func,
@@ -64,13 +63,6 @@ def is_live(chain: str, dialect: str) -> ColumnElement[bool]:
     return and_(events.c.chain == chain, events.c.at_txid.is_not(None), is_last)
 
 
-def _newest_places(chain: str, *conditions: ColumnElement[bool]) -> Subquery:
-    """The registrations of a chain as (`id`, `place` of the newest event for which all conditions hold)."""
-    newest_place = func.max(events.c.place).label("place")
-    statement = select(events.c.registration.label("id"), newest_place).where(events.c.chain == chain, *conditions)
-    return statement.where(events.c.registration.is_not(None)).group_by(events.c.registration).subquery()
-
-
 def _by_status(chain: str) -> Select[Any]:
     """All registrations of a chain, and those that are burned or undecided, as (`status`, `count`) of one snapshot."""
     registered = (_is_of(chain), events.c.registration.is_not(None))
@@ -84,7 +76,9 @@ def _by_status(chain: str) -> Select[Any]:
 
 def newest_events(chain: str, *conditions: ColumnElement[bool]) -> Select[Any]:
     """The newest event of each registration of a chain for which all conditions hold, sorted by id as bytes."""
-    newest = _newest_places(chain, *conditions)
+    newest_place = func.max(events.c.place).label("place")
+    statement = select(events.c.registration.label("id"), newest_place).where(events.c.chain == chain, *conditions)
+    newest = statement.where(events.c.registration.is_not(None)).group_by(events.c.registration).subquery()
     same = (events.c.place == newest.c.place) & (events.c.registration == newest.c.id)
     return select(events).join(newest, same).where(events.c.chain == chain).order_by(events.c.registration)
 

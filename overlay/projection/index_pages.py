@@ -17,7 +17,12 @@ def page(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
     result has the same."""
     if not query.limit or not _continues_by_key(query):
         return _read_page(engine, query, planned)
-    return _with_tie(_read_page(engine, query._replace(limit=query.limit + 1), planned), query.limit)
+    read = _read_page(engine, query._replace(limit=query.limit + 1), planned)
+    rows, following = read.rows[: query.limit], read.rows[query.limit :]
+    if rows and following and rows[-1].key == following[0].key:
+        *others, last = rows[-1].key
+        rows = [*rows[:-1], rows[-1]._replace(key=(*others, f"{last}{_TIE}"))]
+    return read._replace(rows=rows)
 
 
 def _read_page(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
@@ -46,15 +51,6 @@ def _continues_by_key(query: Query) -> bool:
 _TIE = "\0"
 """Ends the key of a page's last listing where the next one has the same: one id on two chains that split from each
 other. Then the next page begins at its position, if the index is unchanged."""
-
-
-def _with_tie(page: Matches, limit: int) -> Matches:
-    """At most so many results of a page that was read with one more."""
-    rows, following = page.rows[:limit], page.rows[limit:]
-    if rows and following and rows[-1].key == following[0].key:
-        *others, last = rows[-1].key
-        rows = [*rows[:-1], rows[-1]._replace(key=(*others, f"{last}{_TIE}"))]
-    return page._replace(rows=rows)
 
 
 def _unshown(engine: Engine, query: Query, planned: QueryPlan) -> Matches:

@@ -207,17 +207,13 @@ def _polymod(symbols: Iterable[int]) -> int:
     return remainder
 
 
-def _five_bits(data: bytes) -> list[int]:
-    """The bytes as 5-bit symbols, the last one padded with zero bits."""
-    symbols = -(-len(data) * 8 // 5)
-    number = int.from_bytes(data, "big") << symbols * 5 - len(data) * 8
-    return [number >> 5 * (symbols - 1 - position) & 31 for position in range(symbols)]
-
-
 def cashaddr(prefix: str, kind: int, digest: bytes) -> str:
     """A BCH address (cashaddr specification): `kind` 0 is P2PKH, 1 is P2SH; `digest` has 20 or 32 bytes."""
     version = kind << 3 | {20: 0, 32: 3}[len(digest)]
-    payload = _five_bits(bytes((version,)) + digest)
+    data = bytes((version,)) + digest
+    count = -(-len(data) * 8 // 5)  # of symbols of five bits, the last one padded with zero bits
+    number = int.from_bytes(data, "big") << count * 5 - len(data) * 8
+    payload = [number >> 5 * (count - 1 - position) & 31 for position in range(count)]
     expanded = [ord(char) & 31 for char in prefix] + [0]
     check = _polymod(expanded + payload + [0] * 8) ^ 1
     symbols = payload + [check >> 5 * (7 - position) & 31 for position in range(8)]

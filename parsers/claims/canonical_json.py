@@ -85,7 +85,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return _finite(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > SAFE_INTEGER:
-        return _exact(value)
+        real = _finite(Decimal(value))
+        if rfc8785.dumps(real) != str(value).encode():  # the number that ECMAScript writes for the double
+            raise DocumentError("number-range", f"{str(value)[:40]} is not an integer that a double holds exactly")
+        return real
     return value
 
 
@@ -93,14 +96,6 @@ def _finite(number: Decimal) -> float:
     real = float(number)
     if not math.isfinite(real):
         raise DocumentError("number-range", f"{str(number)[:40]} is beyond the range of a double")
-    return real
-
-
-def _exact(number: int) -> float:
-    """An integer beyond 2^53 − 1 as a double, where this is the very number that ECMAScript writes for it."""
-    real = _finite(Decimal(number))
-    if rfc8785.dumps(real) != str(number).encode():
-        raise DocumentError("number-range", f"{str(number)[:40]} is not an integer that a double holds exactly")
     return real
 
 

@@ -96,19 +96,14 @@ def _key(amount: Decimal | None) -> str | None:
 
 def words(plan: QueryPlan) -> tuple[Json, Json]:
     """Documents that contain any word, scored; and those that contain all."""
-    scored = _scored(plan)
+    weights = sorted((alternative.weight for group in plan.groups for alternative in group.alternatives), reverse=True)
+    scored = weights[MOST_SCORED] + 1e-9 if len(weights) > MOST_SCORED else 0.0  # the least weight that is scored
     all_words = every(*({"terms": {"term": [other.term for other in group.alternatives]}} for group in plan.content))
     parts = [_group(group, scored) for group in plan.content]
     any_word: Json = {"bool": {"should": parts, "minimum_should_match": 1}}
     if plan.stop:
         any_word = {"bool": {"must": any_word, "should": [_group(group, scored) for group in plan.stop]}}
     return any_word, all_words
-
-
-def _scored(plan: QueryPlan) -> float:
-    """The least weight of scored alternatives."""
-    weights = sorted((alternative.weight for group in plan.groups for alternative in group.alternatives), reverse=True)
-    return weights[MOST_SCORED] + 1e-9 if len(weights) > MOST_SCORED else 0.0
 
 
 def _group(group: TermGroup, least: float) -> Json:
