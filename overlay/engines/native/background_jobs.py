@@ -32,14 +32,18 @@ class BackgroundJobs:
         try:
             while job is not None:
                 job()
-                with self._lock:
-                    job = None if self.is_closed else self._next_job()
-                    if job is None:
-                        self.thread = None  # before the lock is released, so that no start is lost
+                job = self._following()
         except BaseException:
             with self._lock:
                 self.thread = None
             raise
+
+    def _following(self) -> Job | None:
+        with self._lock:
+            job = None if self.is_closed else self._next_job()
+            if job is None:
+                self.thread = None  # before the lock is released, so that no start is lost
+            return job
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until there is nothing to do, for some seconds at most."""
