@@ -136,6 +136,10 @@ def _amount(name: str, description: str, member: str, label: str) -> Parameter:
     return parameter(name, description, values.amount, member=member, label=label, pattern=pattern, examples=["0.05"])
 
 
+def _all_words(value: str) -> bool:
+    return values.one_of(value, ("all",)) == "all"
+
+
 def _clamped(name: str, description: str, low: int, high: int, **schema: Any) -> Parameter:
     note = f" Numbers outside {low} to {high} are clamped, fractions cut."
     return parameter(name, description + note, partial(values.clamped, low=low, high=high), type="number", **schema)
@@ -316,6 +320,12 @@ SEARCH = table(
         "newest one indexed; nothing unconfirmed, and of each listing the last 256 states, "
         "and of these as many as have 32 MB of cards together.",
         values.whole, member="as_of", label="As of block", **WHOLE,
+    ),
+    parameter(
+        "words",
+        "`all`: only listings with all words of `q`, stop words left out. Without it orders other than by relevance "
+        "have those first, then those with at least two thirds of the words, then the others.",
+        _all_words, member="all_words", label="Words", enum=["all"],
     ),
     parameter(
         "calls",

@@ -192,8 +192,8 @@ class SearchIndex:
         # an index that is made again may be filled before anybody asks for its position
         is_new = not self.slow and engine.position() is None
         query, lookup = _looked_up(engine, _resolved(engine, query))
-        planned = plan(query.text, engine.terms())
-        if self.has_meaning:
+        planned = plan(query.text, engine.terms())._replace(all_words=query.all_words)
+        if self.has_meaning and not query.all_words:
             planned = planned._replace(meaning=weight(query, planned))
             planned = with_related(planned, engine.terms()) if planned.meaning else planned
         matches = page(engine, query, planned)

@@ -108,6 +108,11 @@ class QueryPlan(NamedTuple):
         """The groups of content words, all but stop words: a result holds at least one of them."""
         return tuple([group for group in self.groups if not group.is_stop])
 
+    def tier(self, held: int) -> int:
+        """The tier of a listing that contains so many content words, 0 with all of them (`query.TIERS`)."""
+        content = len(self.content)
+        return 0 if held == content else 1 if 3 * held >= 2 * content else 2
+
     def share(self, lacks: Collection[str]) -> float:
         """The share of the rarity of all content words that a listing holds which `lacks` some of them, from 0 to 1."""
         total = sum(group.rarity for group in self.content)

@@ -85,32 +85,37 @@ class StaleCursorError(Exception):
     """The index has changed since a page was read: the start of the next page is undefined."""
 
 
+TIERS = 3
+"""In orders other than by relevance listings with all content words of the text come first, then those with at least
+two thirds of them, then the others: tiers 0, 1 and 2, which begin the sort keys."""
+
+
 class Query(NamedTuple):
     """A search with every value validated and normalised; an empty tuple or None means that the filter is not set.
 
-    Tuples mean any of. `currencies` and `price_currency` are upper-case, `intervals` canonical keys
-    (`parsers.cards.intervals.interval_key`), `domains` lower-case A-labels, `tags` and `skills` case-folded. `group` is
-    the id of a listing that is shown for its duplicates: these, and itself. `min_price` and `max_price` are in
-    `price_currency`; when that is None each offer is compared in its own anchor currency. It is `priced_by_filter`
-    where the filter of `currencies` decides it, or would (law 15). `rates` are units of `price_currency` for one of
-    each currency quoted in it (law 15); empty without quotes. `quotes` gives them for any currency, where choosing
-    another one would change `price_currency`. Heights are of `height_chain` and inclusive; `updated_since` is in
-    seconds since 1970. `as_of` selects the registry after that block of `height_chain`. `descending` is
-    None for the natural direction of `sort`. `operators` is None where the text has only words. A page
-    `after` a sort key begins at `offset` where the result before that has this key; one that follows pages which have
-    `shown` some results (the `shown_mark` of each, one after the other) begins with the first of the others. A facet's
-    own filter does not narrow its counts; it has at most `facet_limit` values (None: 50), those that begin with
-    `facet_prefix` (case-folded). `with_duplicates`: no listing is hidden as a duplicate.
+    With `all_words` only listings with all content words are results. Tuples mean any of. `currencies` and
+    `price_currency` are upper-case, `intervals` canonical keys (`parsers.cards.intervals.interval_key`), `domains`
+    lower-case A-labels, `tags` and `skills` case-folded. `group` is the id of a listing that is shown for its
+    duplicates: these, and itself. `min_price` and `max_price` are in `price_currency`; when that is None each offer is
+    compared in its own anchor currency. It is `priced_by_filter` where the filter of `currencies` decides it, or would
+    (law 15). `rates` are units of `price_currency` for one of each currency quoted in it (law 15); empty without
+    quotes. `quotes` gives them for any currency, where choosing another one would change `price_currency`. Heights are
+    of `height_chain` and inclusive; `updated_since` is in seconds since 1970. `as_of` selects the registry after that
+    block of `height_chain`. `descending` is None for the natural direction of `sort`. `operators` is None where the
+    text has only words. A page `after` a sort key begins at `offset` where the result before that has this key; one
+    that follows pages which have `shown` some results (the `shown_mark` of each, one after the other) begins with the
+    first of the others. A facet's own filter does not narrow its counts; it has at most `facet_limit` values (None:
+    50), those that begin with `facet_prefix` (case-folded). `with_duplicates`: no listing is hidden as a duplicate.
     `access` to `has_price` are of how a listing is used (`parsers.cards.usage.Usage`), `free` and `payable` of its
-    offers. `calls` are those of a year, for which the cost of a month
-    is compared by `sort` cost. `min_customers` is at most `facts.MOST_CUSTOMERS`.
-    `health` are states of the last visits to a listing's URL.
-    `more_facts` are filters of other protocols: one fact of each group is required. No result has one of `not_facts`.
-    `lookups` are what the text may name: the first that finds anything counts instead of the words, or leads their
-    results. Its hash leaves out the rates.
+    offers. `calls` are those of a year, for which the cost of a month is compared by `sort` cost. `min_customers` is at
+    most `facts.MOST_CUSTOMERS`. `health` are states of the last visits to a listing's URL. `more_facts` are filters of
+    other protocols: one fact of each group is required. No result has one of `not_facts`. `lookups` are what the text
+    may name: the first that finds anything counts instead of the words, or leads their results. Its hash leaves out the
+    rates.
     """
 
     text: str = ""
+    all_words: bool = False
     kind: str | None = None
     skills: tuple[str, ...] = ()
     currencies: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from overlay.search.analysis import fold
-from overlay.search.query import PRICE_SORTS, SORTS
+from overlay.search.query import PRICE_SORTS, SORTS, TIERS
 from parsers.cards.intervals import per_day
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ _AMOUNT = re.compile(r"[0-9]{4,120}")
 
 
 def is_key(sort: str, key: tuple[Any, ...]) -> bool:
-    """Whether a key that a client sent is a valid key of an order. Its first element is 0 for a listing that contains
-    all words, else 1 (by relevance: 1 for a listing beyond the re-ranked candidates)."""
-    if tuple(map(type, key)) not in _SHAPES[sort] or key[0] not in (0, 1):
+    """Whether a key that a client sent is a valid key of an order. Its first element is the tier of the listing (by
+    relevance: 1 beyond the re-ranked candidates)."""
+    if tuple(map(type, key)) not in _SHAPES[sort] or key[0] not in range(TIERS):
         return False
     return sort not in PRICE_SORTS or (
         key[1] == 1 if len(key) == 3 else key[1] == 0 and bool(_AMOUNT.fullmatch(key[3]))

@@ -30,7 +30,7 @@ from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.projection.search_index import SearchIndex
 from overlay.search.planner import ALL, QueryPlan
 from overlay.search.query import Hit, Hits, Query
-from overlay.search.sorting import AMOUNT, COST, PER_DAY, price_comparison
+from overlay.search.sorting import AMOUNT, COST, PER_DAY, order, price_comparison
 from overlay.web.amounts import About, short, worth
 from overlay.web.assets import addresses
 from overlay.web.badges import explained
@@ -247,6 +247,7 @@ def _render_page(
         else [],
         "first": search_request.position + 1 if search_request else 1,
         "cards": cards,
+        "tiers": _tiers(search_request.query, hits, len(cards)) if search_request and hits else {},
         "explained": explained(badge for result_ in results for badge in result_.badges),
         "before": _before(parameters, outcome),
         "after": _after(parameters, outcome, len(cards)),
@@ -290,6 +291,20 @@ def _cards(
         results.append(shown)
         logos -= bool(logo)
     return cards, results
+
+
+_TIER_TEXTS = ("With all of these words:", "With most of these words:", "With some of these words:")
+
+
+def _tiers(query: Query, hits: Hits, count: int) -> dict[int, str]:
+    """The texts before the first of the shown results of each tier, by its number among these: in orders other than by
+    relevance, where not all results have all words."""
+    if order(query) == "relevance" or len(hits.plan.content) < 2 or hits.matched == hits.total:
+        return {}
+    first: dict[int, int] = {}
+    for number, hit in enumerate(hits.hits[:count]):
+        first.setdefault(hit.sort_key[0], number)
+    return {number: _TIER_TEXTS[tier] for tier, number in first.items()}
 
 
 def _currencies(exchange: ExchangeRates) -> list[str]:

@@ -258,6 +258,30 @@ def test_the_cheapest_is_of_the_offers_that_meet_the_filters(engine: SearchIndex
     assert cheapest(sort="price", skills="t") == ("d", "2.5", "USD", "PT1H"), "as amounts"
 
 
+def test_orders_other_than_relevance_go_by_how_many_words_a_listing_has(engine: SearchIndex) -> None:
+    texts = {
+        "all": "translate german contracts",
+        "two": "translate german",
+        "other": "german contracts",
+        "one": "contracts",
+    }
+    put(
+        engine,
+        *(listing(id_, description=text, offers=[price(str(9 - n))]) for n, (id_, text) in enumerate(texts.items())),
+    )
+    sentence = "translate german contracts"
+    assert ids(ask(engine, text=sentence, sort="price")) == ["all", "other", "two", "one"]
+    assert ids(ask(engine, text=sentence, sort="price", descending=True)) == ["all", "two", "other", "one"]
+    assert ids(ask(engine, text=sentence, sort="name")) == ["all", "other", "two", "one"]
+    tiers = {hit.id: hit.sort_key[0] for hit in ask(engine, text=sentence, sort="price").hits}
+    assert tiers == {"all": 0, "other": 1, "two": 1, "one": 2}
+    whole = ask(engine, text=sentence, sort="price", all_words=True)
+    assert (ids(whole), whole.total, whole.matched) == (["all"], 1, 1)
+    assert ids(ask(engine, text=sentence, all_words=True)) == ["all"]
+    after = ask(engine, text=sentence, sort="price", limit=2).hits[-1].sort_key
+    assert ids(ask(engine, text=sentence, sort="price", after=after)) == ["two", "one"]
+
+
 def test_prices_are_compared_in_the_currency_of_most_offers(engine: SearchIndex) -> None:
     mixed = [
         price("11.32", "BSV", id="a"),

@@ -233,12 +233,14 @@ def compared_price_of(offer: Offer, query: Query) -> Fraction | None:
 
 
 def ordered(documents: Sequence[Document], query: Query, words: Words) -> list[str]:
-    """The ids in the order of a field, those that contain all words first.
+    """The ids in the order of a field: those that contain all words, two thirds of them, and the others.
 
     Relevance without words is the order of updates."""
-    first = [document for document in documents if has_all_words(document, words)]
-    others = [document for document in documents if not has_all_words(document, words)]
-    return _ordered(first, query) + _ordered(others, query)
+    shares = [(document, sum(has_word(document, [word]) for word in words)) for document in documents]
+    first = [document for document, held in shares if held == len(words)]
+    most = [document for document, held in shares if held * 3 >= len(words) * 2 and held < len(words)]
+    others = [document for document, held in shares if held * 3 < len(words) * 2]
+    return [id_ for tier in (first, most, others) for id_ in _ordered(tier, query)]
 
 
 def _ordered(documents: Sequence[Document], query: Query) -> list[str]:

@@ -103,12 +103,12 @@ def select(
     admitted documents contain a content word, and how many contain all of them. With `all_words` only the latter are
     results.
 
-    `marks`, if it is not empty, gets 1 for each result, 2 for one that contains every content word, and 0 for the other
-    documents. Documents of sources that are `left_out` are only counted. Where one of several words is held nothing can
-    be added, and the bound is the lower one: of equal documents only those of the lowest ids are ranked. `proximity` is
-    the highest by the number of groups held. Stop words add to documents that contain a content word. Once `to_count`
-    results are counted, those are not that only contain words which together cannot reach `least` (MaxScore: Turtle and
-    Flood, Query evaluation, IPM 31, 1995).
+    `marks`, if it is not empty, gets 3 for each result that contains every content word, 2 for one with at least two
+    thirds of them, 1 for the others, and 0 for other documents. Documents of sources that are `left_out` are only
+    counted. Where one of several words is held nothing can be added, and the bound is the lower one: of equal documents
+    only those of the lowest ids are ranked. `proximity` is the highest by the number of groups held. Stop words add to
+    documents that contain a content word. Once `to_count` results are counted, those are not that only contain words
+    which together cannot reach `least` (MaxScore: Turtle and Flood, Query evaluation, IPM 31, 1995).
     """
     groups, heap, total, matched = len(plan.starts) - 1, np.full(most, least), 0, 0
     window, rows = _new_window(), _rows(postings.offsets, plan.numbers)
@@ -132,7 +132,8 @@ def select(
             _add(postings, plan, rows, order[number], base, size, True, window)
         counts = _counted(window.held[:size], content, all_words)
         for index in range(len(marked)):
-            marked[index] = np.uint8(window.held[index] != 0) + np.uint8(window.held[index] == content)
+            held = np.int64(window.held[index])
+            marked[index] = (held != 0) + ((held != 0) & (3 * held >= 2 * content)) + (held == content)
         total, matched = total + counts[0], matched + counts[1]
         for number in range(content, groups):
             _add(postings, plan, rows, order[number], base, size, True, window)

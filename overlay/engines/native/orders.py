@@ -154,8 +154,8 @@ class _Run:
 
 
 def _runs(results: Sequence[SegmentResults], query: Query) -> Iterator[_Run]:
-    """The results that contain every word, then the others; by price those without a compared price after the others of
-    these, by id, in both directions."""
+    """The results in tiers, as `SegmentResults.tiers` has them; by price those without a compared price after the
+    others of these, by id, in both directions."""
     reverse, tiers = is_reversed(query), zip(*(result.tiers() for result in results), strict=True)
     for tier, documents in enumerate(tiers):
         if query.sort not in PRICE_SORTS:

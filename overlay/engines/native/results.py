@@ -12,14 +12,15 @@ from overlay.engines.native import best_kernels
 from overlay.engines.native.admission import admitted
 from overlay.engines.native.segment import Bytes, Ints, Scratch, Segment
 from overlay.search.planner import QueryPlan
-from overlay.search.query import Query
+from overlay.search.query import TIERS, Query
 from overlay.search.ranker import PlanArrays, PlanWords
 from overlay.search.rerank import Bounded
 
 _NONE: Ints = np.empty(0, np.int64)
 _NO_MARKS: Bytes = np.empty(0, np.uint8)
-_WHOLE = 2
-"""The mark of a result that contains every word."""
+_WHOLE = 3
+"""The mark of a result that contains every word; that of one with two thirds of them, and of others, are less by 1 and
+2."""
 _NO_SOURCES = np.empty(0, np.uint64)
 
 
@@ -92,8 +93,9 @@ class Best(NamedTuple):
 
 
 class SegmentResults(NamedTuple):
-    """The results in a segment, in the order of their numbers. Where the query has words, `marks` are 2 in those that
-    contain every word. `is_all`: the results are all listings."""
+    """The results in a segment, in the order of their numbers. Where the query has words, `marks` are 3 in those that
+    contain every word, 2 in those with two thirds of them, and 1 in the others. `is_all`: the results are all
+    listings."""
 
     segment: Segment
     scratch: Scratch
@@ -109,12 +111,12 @@ class SegmentResults(NamedTuple):
             return len(self.documents)
         return int(np.count_nonzero(self.marks == _WHOLE))
 
-    def tiers(self) -> tuple[Ints, Ints]:
-        """The results that contain every word, and the others."""
+    def tiers(self) -> list[Ints]:
+        """The results that contain every word, those with at least two thirds of them, and the others."""
         if self.marks is self.admitted:
-            return self.documents, self.documents[:0]
-        is_whole = self.marks[self.documents] == _WHOLE
-        return self.documents[is_whole], self.documents[~is_whole]
+            return [self.documents, self.documents[:0], self.documents[:0]]
+        marks = self.marks[self.documents]
+        return [self.documents[marks == _WHOLE - tier] for tier in range(TIERS)]
 
 
 SegmentQueries = Sequence[SegmentQuery]

@@ -17,7 +17,7 @@ from overlay.search.facet_counts import CountedValues
 from overlay.search.facts import FACET_FIELDS, MAX_COUNTED
 from overlay.search.planner import QueryPlan
 from overlay.search.prices import asks_price, cheapest_for, price_key
-from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
+from overlay.search.query import NO_MATCHES, PRICE_SORTS, TIERS, EngineHit, Matches, Query
 from overlay.search.sorting import compares_cost, compares_per_day, is_reversed, order, order_field
 from parsers.cards.intervals import PER_CALL
 from parsers.cards.money import amount_of_key, decimal_key
@@ -52,22 +52,23 @@ class Searcher:
         if plan.finds_nothing:
             return NO_MATCHES
         filters = [*self.state.visible(), *translation.filters(query, self._in_use(query))]
-        query_body, all_words = self._query(plan, filters)
+        query_body, all_words, most_words = self._query(plan, filters)
         body: Json = {"query": query_body, "track_total_hits": True, "aggs": _facets(query)}
         if all_words is not None:
             body["aggs"]["matched"] = {"filter": all_words}
-        tiers = (
-            [query_body] if all_words is None else [every(query_body, all_words), every(query_body, _none(all_words))]
-        )
+        tiers = [query_body]
+        if all_words is not None:
+            others = every(query_body, _none(all_words))
+            tiers = [every(query_body, all_words), every(others, most_words), every(others, _none(most_words))]
         sort = order(query)
         is_price = sort in PRICE_SORTS
         if not is_price and sort != "relevance":
-            body["query"] = _tiered(query_body, all_words)
+            body["query"] = _tiered(query_body, all_words, most_words)
         size = 0 if is_price else max(0, stop - start)
         body |= {"sort": _sort(sort, query), "from": start if size else 0, "size": size}
         if size and query.after is not None and sort != "relevance":
             tier, *values = query.after
-            body["search_after"] = [1.0 - tier, *(values if sort == "name" else (-values[0], values[1]))]
+            body["search_after"] = [TIERS - 1.0 - tier, *(values if sort == "name" else (-values[0], values[1]))]
         result = self._search(body)
         total, aggregations = result["hits"]["total"]["value"], result.get("aggregations", {})
         rows = [_row(hit, sort) for hit in result["hits"]["hits"]]
@@ -78,15 +79,16 @@ class Searcher:
             rows, total, matched, {name: CountedValues(_counts(aggregations[name])) for name in query.facets}
         )
 
-    def _query(self, plan: QueryPlan, filters: list[Json]) -> tuple[Json, Json | None]:
-        """The query body, scored; and the filter for results with all words, None where all have them."""
+    def _query(self, plan: QueryPlan, filters: list[Json]) -> tuple[Json, Json | None, Json]:
+        """The query body, scored; the filter for results with all words, None where all have them; and that for results
+        with two thirds of them."""
         if not plan.groups:
-            return every(*filters), None
-        any_word, all_words = translation.words(plan)
+            return every(*filters), None, {"match_all": {}}
+        any_word, all_words, most_words = translation.words(plan)
         if plan.all_words:
             filters = [*filters, all_words]
         body = {"bool": {"must": any_word, "filter": filters}}
-        return body, None if plan.all_words or len(plan.content) == 1 else all_words
+        return body, None if plan.all_words or len(plan.content) == 1 else all_words, most_words
 
     def _search(self, body: Json) -> Json:
         return self.cluster.search(self.index, {"_source": False, "stored_fields": ["record"]} | body)
@@ -211,10 +213,11 @@ def _none(part: Json) -> Json:
     return {"bool": {"must_not": [part]}}
 
 
-def _tiered(query_body: Json, all_words: Json | None) -> Json:
-    """A query for the same documents, scored 1 if they contain all words, else 0."""
-    should = {"constant_score": {"filter": all_words or {"match_all": {}}, "boost": 1.0}}
-    return {"bool": {"filter": [query_body], "should": [should]}}
+def _tiered(query_body: Json, all_words: Json | None, most_words: Json) -> Json:
+    """A query for the same documents, scored 2 if they contain all words, 1 with two thirds of them, else 0."""
+    held = (most_words, all_words) if all_words else ({"match_all": {}}, {"match_all": {}})
+    should = [{"constant_score": {"filter": part, "boost": 1.0}} for part in held]
+    return {"bool": {"filter": [query_body], "should": should}}
 
 
 def _direction(query: Query) -> str:
@@ -236,7 +239,7 @@ def _row(hit: Json, sort: str) -> EngineHit:
     record, (score, *values) = record_of(hit), hit["sort"]
     if sort == "relevance":
         return EngineHit((1, -score, record.id), score, record)
-    tier = 0 if score else 1
+    tier = TIERS - 1 - round(score)
     return EngineHit((tier, *values) if sort == "name" else (tier, -values[0], record.id), 0.0, record)
 
 

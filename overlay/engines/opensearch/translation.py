@@ -94,16 +94,17 @@ def _key(amount: Decimal | None) -> str | None:
     return None if amount is None else decimal_key(amount)
 
 
-def words(plan: QueryPlan) -> tuple[Json, Json]:
-    """Documents that contain any word, scored; and those that contain all."""
+def words(plan: QueryPlan) -> tuple[Json, Json, Json]:
+    """Documents that contain any word, scored; those that contain all; and those that contain two thirds of them."""
     weights = sorted((alternative.weight for group in plan.groups for alternative in group.alternatives), reverse=True)
     scored = weights[MOST_SCORED] + 1e-9 if len(weights) > MOST_SCORED else 0.0  # the least weight that is scored
-    all_words = every(*({"terms": {"term": [other.term for other in group.alternatives]}} for group in plan.content))
+    held = [{"terms": {"term": [other.term for other in group.alternatives]}} for group in plan.content]
+    most_words: Json = {"bool": {"should": held, "minimum_should_match": -(-2 * len(held) // 3)}}
     parts = [_group(group, scored) for group in plan.content]
     any_word: Json = {"bool": {"should": parts, "minimum_should_match": 1}}
     if plan.stop:
         any_word = {"bool": {"must": any_word, "should": [_group(group, scored) for group in plan.stop]}}
-    return any_word, all_words
+    return any_word, every(*held), most_words
 
 
 def _group(group: TermGroup, least: float) -> Json:

@@ -35,20 +35,20 @@ def search(view: WhooshView, query: Query, plan: QueryPlan, start: int, stop: in
         for document, score in _group(view, stop_word).items():
             if document in scores:
                 scores[document] += score
-    holding_all = set(groups[0]).intersection(*groups[1:]) if groups else scores.keys()
+    held = Counter(chain.from_iterable(groups))
     if plan.all_words:
-        scores = {document: scores[document] for document in holding_all}
+        scores = {document: score for document, score in scores.items() if held[document] == len(groups)}
     tests = list(_tests(query))
     admitted = {document: row for document in scores for row in (view.rows[document],) if all(t(row) for t in tests)}
-    matched = admitted.keys() & holding_all
+    tiers = {document: plan.tier(held[document]) for document in admitted}
     facets = {
         name: CountedValues(Counter(chain.from_iterable(row.facets[FACET_FIELDS[name]] for row in admitted.values())))
         for name in query.facets
     }
     by_score = order(query) == "relevance"
-    keyed = _ordered(query, admitted, scores, matched)[start:stop] if stop > start else []
+    keyed = _ordered(query, admitted, scores, tiers)[start:stop] if stop > start else []
     rows = [EngineHit(key, by_score * scores[document], admitted[document].record) for key, document in keyed]
-    return Matches(rows, len(admitted), len(matched), facets)
+    return Matches(rows, len(admitted), sum(tier == 0 for tier in tiers.values()), facets)
 
 
 def _group(view: WhooshView, group: TermGroup) -> Scores:
@@ -87,13 +87,13 @@ def _between(row: WhooshRow, name: str, low: int | None, high: int | None) -> bo
     return value is not None and (low is None or value >= low) and (high is None or value <= high)
 
 
-def _ordered(query: Query, rows: dict[int, WhooshRow], scores: Scores, matched: set[int]) -> list[tuple[Key, int]]:
+def _ordered(query: Query, rows: dict[int, WhooshRow], scores: Scores, tiers: dict[int, int]) -> list[tuple[Key, int]]:
     """Keys and documents in order. Keys ascend in the natural order of a sort, and end in the id."""
     sort = order(query)
     if sort == "relevance":
         return sorted(((1, -scores[document], row.record.id), document) for document, row in rows.items())
     cheapest = cheapest_for(query)
-    keys = [((int(document not in matched), *_key(row, query, cheapest)), document) for document, row in rows.items()]
+    keys = [((tiers[document], *_key(row, query, cheapest)), document) for document, row in rows.items()]
     keys.sort(key=lambda pair: pair[0][1:], reverse=is_reversed(query))
     if sort in PRICE_SORTS:
         keys.sort(key=lambda pair: pair[0][1])  # without a price: last, in either direction

@@ -134,6 +134,7 @@ _IN_SHORT = {
     "calls": "How often it will be called, such as 50/day: results have the `cost` of a month.",
     "sort": "relevance, updated, created or rating (the best or newest first), price, price_per_day, "
     "cost (with `calls`) or name (the lowest first); `-` before it reverses.",
+    "words": "`all`: with all words of `q`.",
     "limit": f"Listings a page, at most {MAX_LIMIT}.",
     "cursor": "The `nextCursor` of the page before, with the same words, filters and order.",
 }

@@ -88,7 +88,7 @@ def test_no_document_among_the_best_is_left_out(random: Random, all_words: bool,
     )  # fmt: skip
     assert matched == len(whole)
     if len(marks):
-        assert set(np.flatnonzero(marks == 2).tolist()) == whole
+        assert set(np.flatnonzero(marks == 3).tolist()) == whole
         assert counted == np.count_nonzero(marks)
         assert set(np.flatnonzero(marks).tolist()).issubset(results)
     assert min(len(results), to_count) <= counted <= len(results)
