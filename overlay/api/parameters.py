@@ -331,7 +331,7 @@ SEARCH = table(
         "calls",
         "How often it will be called, such as `50/day`, `10/week`, `1000/month` or `5/year`: each item has `cost`, the "
         "lowest cost of a month (a twelfth of a year) for that, and `sort=cost` orders by it.",
-        values.calls, member="calls", examples=["50/day"],
+        values.calls, member="calls", label="Calls", examples=["50/day"],
     ),
     _words(
         "sort",

@@ -89,6 +89,20 @@ def _compared(query: Query) -> str | None:
     return None if comparison is None else _COMPARED[comparison]
 
 
+def _by_cost(parameters: Pairs, hits: Hits) -> str | None:
+    """The link to this search in the order of what a month costs, where prices of results are for different intervals;
+    None where they are not, or are compared so already."""
+    intervals = {hit.cheapest.interval for hit in hits.hits if hit.cheapest}
+    if len(intervals) < 2 or "cost" in next(iter(named(parameters, "sort")), ""):
+        return None
+    calls = next(iter(named(parameters, "calls")), _USUAL_CALLS)
+    others = [pair for pair in parameters if pair[0] not in ("sort", "calls")]
+    return link([*others, ("calls", calls), ("sort", "cost")])
+
+
+_USUAL_CALLS = "50/day"
+"""How often an agent is called, where the page suggests to compare costs and nothing was said of it."""
+
 EXAMPLES = (
     ("security audit", "/?q=security+audit"),
     ("MCP tools for weather", "/?q=weather&type=tool"),
@@ -233,6 +247,7 @@ def _render_page(
         "latest": _LATEST,
         "count_text": _count_text(search_request, hits),
         "compared": _compared(search_request.query) if search_request else None,
+        "by_cost": _by_cost(parameters, hits) if hits else None,
         "chips": used,
         "cleared": cleared(parameters),
         "faults": outcome.faults[:_FAULTS],

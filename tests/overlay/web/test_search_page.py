@@ -127,6 +127,20 @@ async def test_what_takes_too_long_to_count_is_shown_without_filters_to_choose_f
     assert "The filters to choose from are not shown: to count what they leave takes too long now" in shown.text
 
 
+async def test_where_intervals_differ_costs_of_a_month_are_offered(serve: Serve, services: AppServices) -> None:
+    engine = services.engine
+    assert isinstance(engine, FakeEngine)
+    priced = next(one for one in engine.documents if one.offers and one.status == "live")
+    monthly = replace(priced, id=f"{priced.id}x", offers=(replace(priced.offers[0], interval_key="P1W"),))
+    client = await serve(changed(services, engine=FakeEngine([priced, monthly])))
+    html = await page(client, "/?sort=price")
+    (address,) = [link for link in html.links() if "sort=cost" in link]
+    assert address == "/?calls=50%2Fday&sort=cost"
+    shown = await page(client, address)
+    assert "order by what a month costs" not in shown.text
+    assert "50/day" in shown.text
+
+
 async def test_the_search_page_shows_results_with_summary_price_and_height(client: ClientSession) -> None:
     html = await page(client, "/?q=tower")
     assert "2 listings" in html.text
