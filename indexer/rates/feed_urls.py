@@ -9,9 +9,11 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from indexer.rates.rate_services import SERVICES
-from indexer.store.rates import ALONE
 
 MOST_FEEDS = 16
+
+ALONE = "!alone"
+"""Suffix of the name of a feed by which payments may be counted without another feed that agrees."""
 
 _WORD = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(https?|file|[a-z]+):(\S*)", re.IGNORECASE)
 _KEY = re.compile(r"[0-9a-fA-F]{64}")

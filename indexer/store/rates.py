@@ -25,9 +25,6 @@ MAX_HISTORY = 5_000
 LAST_RANK = 1_000
 """The number added to the rank of a feed without an accepted current rate."""
 
-ALONE = "!alone"
-"""Suffix of the name of a feed by which payments may be counted without another feed that agrees."""
-
 REFUSED = "!refused"
 """Suffix of a feed's name in that of the quote which replaces the currencies that are refused of it."""
 
@@ -54,11 +51,6 @@ class Quote:
     def feed_name(self) -> str:
         """The name of its feed, also of a quote that replaces refused currencies."""
         return self.feed.removesuffix(REFUSED)
-
-    @property
-    def pays_alone(self) -> bool:
-        """Whether payments may be counted by its feed alone."""
-        return self.feed_name.endswith(ALONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

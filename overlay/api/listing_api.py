@@ -19,7 +19,7 @@ from overlay.api.request_cost import in_thread
 from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.listings import lookup, proofs
-from overlay.listings.comparison import MOST, Candidate, compared
+from overlay.listings.comparison import Candidate, compared
 from overlay.listings.ids import parse_id
 from overlay.listings.lookup import ListedUnderError
 from overlay.listings.repository import ListingRepository
@@ -96,11 +96,10 @@ async def compare(request: web.Request) -> web.Response:
 
 
 def comparison(services: AppServices, parameters: Mapping[str, Any]) -> Any:
-    """The listings that the parameters name, side by side. Raises BadRequestError, ListingNotFoundError."""
-    ids = list(dict.fromkeys(parameters["id"]))
-    if not 2 <= len(ids) <= MOST:
-        raise bad_request("wrong-number", f"id: {len(ids)} listings are named; two to {MOST} are compared", "id")
-    candidates = [Candidate(lookup.single_listing(services.store, id_), read_item(services, id_)) for id_ in ids]
+    """The listings that the parameters name, side by side. Raises ListingNotFoundError."""
+    candidates = [
+        Candidate(lookup.single_listing(services.store, id_), read_item(services, id_)) for id_ in parameters["id"]
+    ]
     exchange = services.exchange
     currency = parameters.get("priceCurrency") or exchange.default_currency()
     table = exchange.quoting(currency) if currency else None

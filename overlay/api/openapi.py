@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlay.answers.schema_parts import ref
 from overlay.answers.schemas import SCHEMAS
-from overlay.api.parameters import MAX_REPEATS, Parameter
+from overlay.api.parameters import Parameter
 from overlay.api.problems import TYPE as PROBLEM_TYPE
 from overlay.api.request_bodies import BODIES, body_schemas
 from overlay.api.routes import HTML, Route
@@ -184,7 +184,8 @@ def _parameter(name: str, parameter: Parameter, description: str, where: str = "
     elif schema.get("type") == "string" and "enum" not in schema and not parameter.may_be_empty:
         schema = {"minLength": 1, **schema}
     if parameter.many:
-        schema = {"type": "array", "items": schema, "maxItems": MAX_REPEATS}
+        several = {"minItems": parameter.least, "uniqueItems": True} if parameter.least > 1 else {}
+        schema = {"type": "array", "items": schema, "maxItems": parameter.most, **several}
     shape = {"style": "form", "explode": True} if parameter.many else {}
     required = {"required": True} if parameter.required and name == parameter.name else {}
     return {"name": name, "in": where, "description": description, **required, "schema": schema, **shape}

@@ -49,7 +49,8 @@ WHOLE: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": values.LARG
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One query parameter. `read` parses one value or raises ValueRefusedError; `many`: it may be repeated (any of);
+    """One query parameter. `read` parses one value or raises ValueRefusedError; `many`: it may be repeated (any of), so
+    that there are from `least` to `most` different values;
     `parts` splits a list of values; `may_be_empty`: an empty value counts as absent; `required`: it must be given;
     `schema` is the JSON Schema of one value. `member` is the member of a `Query` with its value; a filter has a
     `label`, by which pages call it."""
@@ -59,6 +60,8 @@ class Parameter:
     schema: dict[str, Any]
     read: Callable[[str], Any]
     many: bool = False
+    least: int = 1
+    most: int = MAX_REPEATS
     may_be_empty: bool = False
     required: bool = False
     aliases: tuple[str, ...] = ()
@@ -73,6 +76,8 @@ def parameter(
     read: Callable[[str], Any] = values.text,
     *,
     many: bool = False,
+    least: int = 1,
+    most: int = MAX_REPEATS,
     may_be_empty: bool = False,
     required: bool = False,
     aliases: tuple[str, ...] = (),
@@ -83,7 +88,8 @@ def parameter(
 ) -> Parameter:
     """A parameter: a string, unless its `schema` has another type."""
     return Parameter(
-        name=name, description=description, schema={"type": "string", **schema}, read=read, many=many,
+        name=name, description=description, schema={"type": "string", **schema}, read=read, many=many, least=least,
+        most=most,
         may_be_empty=may_be_empty, required=required, aliases=aliases, parts=parts, member=member, label=label,
     )  # fmt: skip
 
@@ -331,7 +337,8 @@ SEARCH = table(
         "calls",
         "How often it will be called, such as `50/day`, `10/week`, `1000/month` or `5/year`: each item has `cost`, the "
         "lowest cost of a month (a twelfth of a year) for that, and `sort=cost` orders by it.",
-        values.calls, member="calls", label="Calls", examples=["50/day"],
+        values.calls, member="calls", label="Calls", pattern=r"^[1-9][0-9]{0,11}/(day|week|month|year)$",
+        examples=["50/day"],
     ),
     _words(
         "sort",
@@ -417,7 +424,7 @@ PROOF = table(
 )
 
 COMPARE = table(
-    parameter("id", "The id of a listing; two to four of them, repeated.", many=True, required=True),
+    parameter("id", "The ids of the listings: two to four.", many=True, least=2, most=4, required=True),
     SEARCH.names["calls"],
     SEARCH.names["priceCurrency"],
 )
@@ -521,6 +528,10 @@ def _value(parameter: Parameter, texts: list[str], faults: list[Fault]) -> Any:
         return None
     if not parameter.many:
         return parsed[0]
+    if not parameter.least <= (different := len(set(parsed))) <= parameter.most:
+        detail = f"{parameter.name}: {different} different values, not {parameter.least} to {parameter.most}"
+        faults.append(Fault("wrong-number", detail, parameter.name))
+        return None
     return tuple(parsed) if len(parsed) == 1 else tuple(dict.fromkeys(parsed))
 
 

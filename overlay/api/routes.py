@@ -95,7 +95,8 @@ class Route:
     @property
     def listing_in(self) -> str:
         """Where a request names the listing that the route acts on: `path`, `query`, or nowhere ("")."""
-        return "path" if "{id}" in self.path else "query" if "id" in self.parameters.names else ""
+        named = self.parameters.names.get("id")
+        return "path" if "{id}" in self.path else "query" if named and not named.many else ""
 
     @property
     def refuses_parameters(self) -> bool:

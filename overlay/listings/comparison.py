@@ -13,7 +13,6 @@ from parsers.cards.money import plain
 from parsers.cards.offer_filter import OfferFilter, cheapest, cost, entries, worth
 from parsers.reasons import HIGH
 
-MOST = 4
 _NAMED = 8
 """Skills and tools that a fact names."""
 

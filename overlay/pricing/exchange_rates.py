@@ -14,6 +14,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from indexer.rates.feed_urls import ALONE
 from indexer.rates.outliers import REFUSALS, agrees
 from overlay.text.timestamps import timestamp
 from parsers.cards.rate_table import RateTable
@@ -63,7 +64,7 @@ class ExchangeRates:
             self._retire()
             self._tables, self._crosses, self._refused = tables, {}, refused
             self._feeds = {quote.table: quote.feed_name for quote in quotes}
-            self._alone = frozenset(quote.table for quote in quotes if quote.pays_alone)
+            self._alone = frozenset(quote.table for quote in quotes if quote.feed_name.endswith(ALONE))
 
     def _retire(self) -> None:
         """Keep the tables used until now for RETIRED_SECONDS."""

@@ -20,7 +20,8 @@ from overlay.web import (
 _FORM_FIELDS = table(*optional(SEARCH.parameters))
 """Fields that are left empty are sent empty, and taken out of the page's address."""
 
-_COMPARE_FIELDS = table(*optional(COMPARE.parameters))
+_ID, *_TERMS = COMPARE.parameters
+_COMPARE_FIELDS = table(_ID, *optional(_TERMS))
 
 _documentation = partial(Route, tag="documentation", conditional=True, limit=None)
 _page = partial(Route, tag="pages", media=(HTML, JSON))

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from indexer.rates.feed_urls import rate_feeds
+from indexer.rates.feed_urls import ALONE, rate_feeds
 from indexer.rates.rates_fetcher import FeedStatus
-from indexer.store.rates import ALONE, Quote
+from indexer.store.rates import Quote
 from overlay.api.openapi import document
 from overlay.api.parameters import pairs
 from overlay.api.problems import BadRequestError

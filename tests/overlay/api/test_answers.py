@@ -25,6 +25,9 @@ WITHOUT_DATA = (
 """Routes of pictures, evidence and revocations, of which there are none in the sample services."""
 
 
+OTHER = "0e2eadcc366f9aa02883cdeae71385efb507a2d1781945b5eb9d8d64ee34cf6b_0"
+
+
 def paths() -> list[str]:
     """One working path for every GET route whose answer ends, but for those without data."""
     existing = {"{id}": TOWER, "{what}": "ab" * 32, "{name}": "style.css", "{page}": "search", "{tag}": "search"}
@@ -32,7 +35,9 @@ def paths() -> list[str]:
     results = [path for path in results if path not in WITHOUT_DATA]
     for name, value in existing.items():
         results = [path.replace(name, value) for path in results]
-    return [f"{path}?id={TOWER}" if path == "/v1/quote" else path for path in results]
+    two = f"?id={TOWER}&id={OTHER}"
+    queries = {"/v1/quote": f"?id={TOWER}", "/v1/compare": two, "/compare": two}
+    return [path + queries.get(path, "") for path in results]
 
 
 @pytest.mark.parametrize("path", [path for path in paths() if path != "/metrics"])  # which counts these very requests

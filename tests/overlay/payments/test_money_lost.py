@@ -174,7 +174,7 @@ class Rates(ExchangeRates):
 
     bsv_per_usd = Decimal("0.01")
 
-    def quoting(self, *_currencies: str) -> RateTable:
+    def paying(self, *_currencies: str) -> RateTable:
         rates = {"USD": Decimal(1), "BSV": self.bsv_per_usd}
         return RateTable(base="USD", rates=rates, source="", quoted_at=0, until=10**12)
 

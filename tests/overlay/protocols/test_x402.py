@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from indexer.store.rates import ALONE, Quote
+from indexer.rates.feed_urls import ALONE
+from indexer.store.rates import Quote
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.x402.x402_api import accepts, resource
 from parsers.cards.rate_table import RateTable
