@@ -184,8 +184,8 @@ def _parameter(name: str, parameter: Parameter, description: str, where: str = "
     elif schema.get("type") == "string" and "enum" not in schema and not parameter.may_be_empty:
         schema = {"minLength": 1, **schema}
     if parameter.many:
-        several = {"minItems": parameter.least, "uniqueItems": True} if parameter.least > 1 else {}
-        schema = {"type": "array", "items": schema, "maxItems": parameter.most, **several}
+        bounds = {"minItems": parameter.least, "uniqueItems": True} if parameter.least > 1 else {}
+        schema = {"type": "array", "items": schema, "maxItems": parameter.most, **bounds}
     shape = {"style": "form", "explode": True} if parameter.many else {}
     required = {"required": True} if parameter.required and name == parameter.name else {}
     return {"name": name, "in": where, "description": description, **required, "schema": schema, **shape}

@@ -20,7 +20,7 @@ from tests.overlay.fakes import changed
 
 WITHOUT_DATA = (
     "/logos/{digest}", "/v1/evidence/{sha256}", "/v1/listings/{id}/evidence", "/listings/{id}/evidence",
-    "/v1/delegations/revocations",
+    "/v1/delegations/revocations", "/v1/listings/{id}/tools",
 )  # fmt: skip
 """Routes of pictures, evidence and revocations, of which there are none in the sample services."""
 
