@@ -8,8 +8,6 @@ from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from indexer.rates.rate_services import SERVICES
-
 MOST_FEEDS = 16
 
 ALONE = "!alone"
@@ -17,10 +15,6 @@ ALONE = "!alone"
 
 _WORD = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(https?|file|[a-z]+):(\S*)", re.IGNORECASE)
 _KEY = re.compile(r"[0-9a-fA-F]{64}")
-_HOW = (
-    "write BASE=https://host/path, with #<64 hex digits of an Ed25519 key> where the feed is signed, BASE=file:/path, "
-    f"or BASE=SERVICE: of {', '.join(SERVICES)}"
-)
 
 
 class RateFeed(NamedTuple):
@@ -75,28 +69,39 @@ def rate_feeds(text: str) -> tuple[RateFeed, ...]:
 def _feed(word: str, number: int) -> RateFeed:
     match = _WORD.fullmatch(word)
     if match is None:
-        raise ValueError(f"its word number {number} is not a feed: {_HOW}")
+        raise ValueError(f"its word number {number} is not a feed: {_how()}")
     base, scheme, rest = match[1].upper(), match[2].lower(), match[3]
     if scheme == "file":
         path = rest.removeprefix("//")
         if not path.startswith("/"):
-            raise ValueError(f"the feed number {number} ({base}) names no absolute path: {_HOW}")
+            raise ValueError(f"the feed number {number} ({base}) names no absolute path: {_how()}")
         return RateFeed(base, "", "", path=path)
     if scheme in ("http", "https"):
         url, _, key = f"{match[2]}:{rest}".partition("#")
         if key and not _KEY.fullmatch(key):
-            raise ValueError(f"the feed number {number} ({base}) has a fragment that is not a key: {_HOW}")
+            raise ValueError(f"the feed number {number} ({base}) has a fragment that is not a key: {_how()}")
         _check_url(url, base, number)
         return RateFeed(base, url, key.lower())
+    from indexer.rates.rate_services import SERVICES  # with msgspec, which a command's help does not need
+
     service = SERVICES.get(scheme)
     if service is None:
-        raise ValueError(f"the feed number {number} ({base}) names an unknown service: {_HOW}")
+        raise ValueError(f"the feed number {number} ({base}) names an unknown service: {_how()}")
     if not service.quotes(base):
         has = f"it has {', '.join(sorted(service.bases))}" if service.bases else "it ended BSV in January 2024"
         raise ValueError(f"the feed number {number}: {scheme} has no rates of {base}; {has}")
     url = (rest.rstrip("/") or service.host) + service.path(base)
     _check_url(url, base, number)
     return RateFeed(base, url, "", scheme)
+
+
+def _how() -> str:
+    from indexer.rates.rate_services import SERVICES
+
+    return (
+        "write BASE=https://host/path, with #<64 hex digits of an Ed25519 key> where the feed is signed, "
+        f"BASE=file:/path, or BASE=SERVICE: of {', '.join(SERVICES)}"
+    )
 
 
 def _check_url(url: str, base: str, number: int) -> None:
@@ -106,7 +111,7 @@ def _check_url(url: str, base: str, number: int) -> None:
     except ValueError:
         usable = False
     if not usable:
-        raise ValueError(f"the URL of feed number {number} ({base}) has no host or no port that can be: {_HOW}")
+        raise ValueError(f"the URL of feed number {number} ({base}) has no host or no port that can be: {_how()}")
 
 
 def _is_of_machine(url: str) -> bool:

@@ -405,7 +405,7 @@ def test_feeds_of_rates_are_read_in_order_and_shown_without_their_secrets() -> N
     ("text", "reported"),
     [
         ("https://a.example/SECRET", "its word number 1 is not a feed"),
-        ("BSV=ftp://a.example/SECRET", "its word number 1 is not a feed"),
+        ("BSV=ftp://a.example/SECRET", "the feed number 1 (BSV) names an unknown service"),
         ("BSV=https://b.example BSV", "its word number 2 is not a feed"),
         ("B$V=https://a.example/SECRET", "its word number 1 is not a feed"),
         ("BSV=https:///SECRET", "has no host"),
