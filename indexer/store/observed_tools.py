@@ -10,9 +10,25 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Connection, Index, Integer, LargeBinary, String, Text, delete, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Connection,
+    Index,
+    Integer,
+    LargeBinary,
+    Select,
+    String,
+    Text,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
 
 from indexer.store import outbox
 from indexer.store.pinned_manifest import PinnedManifest
@@ -81,11 +97,8 @@ class ToolQueries(Queries):
 
     def of_registrations(self, ids: Iterable[str]) -> dict[str, dict[str, ObservedTools]]:
         """The observed tools by registration and endpoint; those without any are left out."""
-        columns = [column for column in observed_tools.columns if column is not observed_tools.c.tools]
-        same = observed_tools.c.endpoint == named_endpoints.c.endpoint
-        named = select(named_endpoints.c.registration, *columns).join(observed_tools, same)
         by_registration: dict[str, dict[str, ObservedTools]] = {}
-        for row in self._rows_in(named, named_endpoints.c.registration, ids):
+        for row in (row for batch in batches(ids) for row in self._rows(_tools_of(), ids=batch)):
             by_registration.setdefault(row["registration"], {})[row["endpoint"]] = _observed(row)
         return by_registration
 
@@ -94,6 +107,17 @@ class ToolQueries(Queries):
         same = (observed_tools.c.endpoint == endpoint, observed_tools.c.sha256 == sha256)
         body = self._scalar(select(observed_tools.c.tools).where(*same))
         return list(json.loads(body)) if body is not None else []
+
+
+@cache
+def _tools_of() -> Select[Any]:
+    """The observed tools of registrations with the bound `ids`. Cached: composing the statement takes as long as the
+    answer."""
+    columns = [column for column in observed_tools.columns if column is not observed_tools.c.tools]
+    same = observed_tools.c.endpoint == named_endpoints.c.endpoint
+    ids: BindParameter[Any] = bindparam("ids", expanding=True)
+    named = select(named_endpoints.c.registration, *columns).join(observed_tools, same)
+    return named.where(named_endpoints.c.registration.in_(ids))
 
 
 def _observed(row: Row) -> ObservedTools:
