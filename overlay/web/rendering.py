@@ -195,7 +195,7 @@ PAGE_BYTES = 65_000
 LISTING_BYTES = 57_600
 """Bytes of a listing's page with the script that verifies the proof, within the same limit."""
 
-WITH_LOGOS = 64_600
+WITH_LOGOS = 64_400
 """Bytes of a page of results with the logos on it, each taken for one of LOGO_BYTES (1,300): style sheet, scripts and
 completions fit beside them into 100 kB. So 20 logos, 26 kB, go with a page of 39 kB, where 20 usual cards make one of
 20 to 40."""
