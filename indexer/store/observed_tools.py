@@ -52,6 +52,9 @@ MAX_FINDINGS = 8
 MAX_ENDPOINT = 2_048
 """Bytes of the URL of an endpoint: PostgreSQL indexes no text of more than 2.7 kB."""
 
+MAX_KEY = 2_500
+"""Bytes of a registration and an endpoint that it names: longer ones are left out, as PostgreSQL cannot index them."""
+
 MAX_IDS = 1_000
 """Listings of an endpoint that are announced when its tools change: any number of strangers may name it."""
 
@@ -219,7 +222,7 @@ def update_named(connection: Connection, named: Collection[NamedEndpoint], regis
         NamedEndpoint(row["registration"], row["endpoint"])
         for row in rows_in(connection, select(*columns), named_endpoints.c.registration, registrations)
     }
-    after = {entry for entry in named if is_endpoint(entry.endpoint)}
+    after = {entry for entry in named if is_endpoint(entry.endpoint) and len("".join(entry).encode()) <= MAX_KEY}
     for registration, endpoint in sorted(before - after):
         connection.execute(delete(named_endpoints).where(columns[0] == registration, columns[1] == endpoint))
     if new := sorted(after - before):

@@ -65,6 +65,17 @@ def test_tools_are_those_of_every_listing_that_names_the_endpoint(store: Store, 
     assert store.tools.tools(ENDPOINT, "00" * 32) == []
 
 
+def test_a_registration_and_an_endpoint_too_long_for_a_row_of_an_index_are_left_out(
+    store: Store, writer: Writer
+) -> None:
+    long_id = "https://a.example/" + "".join(chr(97 + number * 7 % 26) for number in range(1_500))
+    long_endpoint = "https://tools.example/" + "".join(chr(97 + number * 11 % 26) for number in range(2_000))
+    assert is_endpoint(long_endpoint)
+    name_endpoints(writer, long_id, "a", endpoint=long_endpoint)
+    assert visit(writer, tool("sum"), endpoint=long_endpoint)
+    assert news(store) == [("upsert", "a", "tools")]
+
+
 def test_an_unchanged_visit_changes_nothing_that_is_shown(store: Store, writer: Writer) -> None:
     name_endpoints(writer, "a")
     assert visit(writer, tool("sum"), tool("sub"))
