@@ -47,6 +47,10 @@ def _binary(name: str) -> str | None:
     return shutil.which(name) or (str(debian[-1]) if debian else None)
 
 
+_DATABASES = 24
+"""Databases of a server that stay: a test makes a few, each of 10 MB, and a whole run a thousand."""
+
+
 class Cluster:
     """A PostgreSQL server of our own, on a socket in a temporary folder; `new` makes a database and gives its URL.
 
@@ -70,6 +74,7 @@ class Cluster:
                 [server, "-D", f"{self.folder}/data", *settings], stdout=log, stderr=log, cwd=self.folder, **self._user
             )
         # the files of a database are copied in a quarter of the time that its write-ahead log takes
+        self._has_force = int(re.findall(r"\d+", version)[0]) >= 13
         self._strategy = " STRATEGY file_copy" if int(re.findall(r"\d+", version)[0]) >= 15 else ""
         self._databases = 0
         self._template = ""
@@ -94,6 +99,9 @@ class Cluster:
         self._databases += 1
         name = f"test{self._databases}"
         self._admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}{self._strategy}")
+        former = self._databases - _DATABASES
+        if former > 0 and f"test{former}" != self._template and self._has_force:
+            self._admin.execute(f"DROP DATABASE IF EXISTS test{former} WITH (FORCE)")
         return f"postgresql+psycopg://a2b@/{name}?host={self.folder}"
 
     def prepared(self) -> str:
