@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,10 @@ from parsers.cards.intervals import interval_key
 
 if TYPE_CHECKING:
     from overlay.answers.observed_tools import ListedTools
+    from overlay.answers.record import Record
     from overlay.answers.usage_snippets import UsageSnippets
     from overlay.commands.options import Commands
+    from overlay.listings.repository import ListingRepository
 
 
 def add(commands: Commands) -> None:
@@ -57,35 +59,33 @@ def show(args: Namespace) -> int:
 
 def _show_snippets(args: Namespace) -> int:
     """Print texts to copy. Exit code 1 where there are none."""
-    from overlay.answers.record import as_json
-
-    if args.url:
-        answer = ask(args.url, lambda calls: calls.snippets(args.id))
-    else:
-        answer = as_json(_usage(settings_of(args), args.id))
+    answer = _of_listing(args, lambda calls: calls.snippets(args.id), _usage)
     print_answer(args, answer, _print_snippets)
     return 0 if answer["snippets"] else 1
 
 
 def _show_tools(args: Namespace) -> int:
     """Print the tools that a URL lists."""
-    from overlay.answers.record import as_json
-
-    if args.url:
-        answer = ask(args.url, lambda calls: calls.tools(args.id))
-    else:
-        answer = as_json(_tools(settings_of(args), args.id))
-    print_answer(args, answer, _print_tools)
+    print_answer(args, _of_listing(args, lambda calls: calls.tools(args.id), _tools), _print_tools)
     return 0
 
 
-def _tools(settings: Settings, id_: str) -> ListedTools:
+def _of_listing(args: Namespace, call: Callable[[Any], Any], read: Callable[[ListingRepository, str], Record]) -> Any:
+    """The answer of an overlay to a `call`, or what is read of the listing in the data of the command."""
+    if args.url:
+        return ask(args.url, call)
+    from overlay.answers.record import as_json
     from overlay.app.storage import open_store
     from overlay.listings.repository import ListingRepository
+
+    with closing(open_store(settings_of(args), create=False)) as store:
+        return as_json(read(ListingRepository(store), args.id))
+
+
+def _tools(repository: ListingRepository, id_: str) -> ListedTools:
     from overlay.listings.tool_list import tool_list
 
-    with closing(open_store(settings, create=False)) as store:
-        return tool_list(ListingRepository(store), id_)
+    return tool_list(repository, id_)
 
 
 def _print_tools(answer: Mapping[str, Any]) -> None:
@@ -98,14 +98,11 @@ def _print_tools(answer: Mapping[str, Any]) -> None:
         say(f"  {'tool':<10}{on_one_line(tool['name'])}: {on_one_line(tool.get('description', ''))}")
 
 
-def _usage(settings: Settings, id_: str) -> UsageSnippets:
-    from overlay.app.storage import open_store
+def _usage(repository: ListingRepository, id_: str) -> UsageSnippets:
     from overlay.listings.lookup import single_listing
-    from overlay.listings.repository import ListingRepository
     from overlay.listings.snippets import usage
 
-    with closing(open_store(settings, create=False)) as store:
-        return usage(single_listing(ListingRepository(store), id_))
+    return usage(single_listing(repository, id_))
 
 
 def _print_snippets(answer: Mapping[str, Any]) -> None:
