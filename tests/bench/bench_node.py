@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import aiohttp
 
-from indexer.chains.node.block_download import REQUESTS
+from indexer.chains.prefetch import REQUESTS
 from parsers.bitcoin import block
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d, varint
 from tests.bench.bench_follow import fetch, follow, timed

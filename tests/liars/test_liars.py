@@ -32,7 +32,7 @@ LOOKS_WITHOUT_HONESTY = 3
 def at_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """A block that a node served wrongly is asked for again at the next look, and not after a minute; so is what is
     final on an EVM chain. What the program logs is counted."""
-    monkeypatch.setattr("indexer.chains.node.chain.REFUSED_SECONDS", 0.0)
+    monkeypatch.setattr("indexer.chains.refused_blocks.REFUSED_SECONDS", 0.0)
     monkeypatch.setattr("indexer.chains.evm.chain.FINAL_SECONDS", 0.0)
     caplog.set_level(logging.INFO, "indexer")
 

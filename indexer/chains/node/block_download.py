@@ -1,19 +1,19 @@
-"""Downloads blocks in advance: by REST, or as hex by JSON-RPC; large ones through a memory-mapped file."""
+"""Downloads a block: by REST, or as hex by JSON-RPC; large ones through a memory-mapped file."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 
 import aiohttp
 
 from indexer.chains.http_client import SMALL_BYTES
 from indexer.chains.node.client import NodeClient, RpcError
 from indexer.chains.node.coin_parameters import CoinParameters
-from indexer.chains.node.hex_stream import HexDecoder, HexError, Spool
+from indexer.chains.node.hex_stream import HexDecoder, HexError
 from indexer.chains.node.rest import NoBlockError, Rest, RestOffError
+from indexer.chains.prefetch import Room
+from indexer.chains.spool import Spool
 from indexer.errors import SourceUnavailableError
 from indexer.headers import proof_of_work
 from indexer.model import BlockRef
@@ -32,9 +32,6 @@ BLOCK_BYTES = 16 << 30
 
 HEADER = 80
 _STEP = 8 << 20
-
-Room = Callable[[int], Awaitable[None]]
-"""Waits until a block may occupy that many bytes in all."""
 
 
 class BlockDownload:
@@ -122,94 +119,3 @@ class BlockDownload:
 
     def _wrong(self, ref: BlockRef, reason: str) -> SourceUnavailableError:
         return SourceUnavailableError(f"{self.name}: block {ref.height:,} ({ref.hash[::-1].hex()}): {reason}")
-
-
-BYTES = 64 << 20
-"""Bytes of blocks held ahead, besides the next one, which may be of any size."""
-
-BLOCKS, REQUESTS = 64, 4
-"""Blocks held ahead, and concurrent requests: a node answers with four threads by default."""
-
-Fetch = Callable[[BlockRef, Spool, Callable[[int], Awaitable[None]]], Awaitable[memoryview]]
-
-
-class _Download:
-    """A block being downloaded: `size` is the number of bytes reserved for it."""
-
-    def __init__(self, ref: BlockRef) -> None:
-        self.ref, self.spool, self.size = ref, Spool(), 0
-        self.task: asyncio.Task[memoryview] | None = None
-
-
-class _Prefetch:
-    """The downloads in progress, lowest block first."""
-
-    def __init__(self, refs: Iterable[BlockRef], fetch: Fetch) -> None:
-        self._refs, self._fetch = iter(refs), fetch
-        self._downloads: deque[_Download] = deque()
-        self._requests = asyncio.Semaphore(REQUESTS)
-        self._changed = asyncio.Condition()
-
-    def start(self) -> None:
-        """Start as many downloads as may be in progress."""
-        while len(self._downloads) < BLOCKS and (ref := next(self._refs, None)) is not None:
-            download = _Download(ref)
-            download.task = asyncio.create_task(self._run(download))
-            self._downloads.append(download)
-
-    async def _run(self, download: _Download) -> memoryview:
-        async with self._requests:
-            return await self._fetch(download.ref, download.spool, lambda size: self._room(download, size))
-
-    async def _room(self, download: _Download, size: int) -> None:
-        """Wait until a download may hold `size` bytes. The lowest never waits, so one always continues; the others stop
-        reading, and the node stops sending."""
-        async with self._changed:
-            await self._changed.wait_for(
-                lambda: download is self._downloads[0] or self._reserved(download) + size <= BYTES
-            )
-            download.size = max(download.size, size)
-
-    def _reserved(self, excluded: _Download) -> int:
-        return sum(download.size for download in self._downloads if download is not excluded)
-
-    async def next(self) -> tuple[_Download, memoryview] | None:
-        """The next block, once it is complete; None at the end."""
-        if not self._downloads:
-            return None
-        download = self._downloads[0]
-        assert download.task is not None  # noqa: S101 - started with it
-        view = await download.task
-        async with self._changed:
-            self._downloads.popleft()
-            self._changed.notify_all()
-        return download, view
-
-    async def end(self) -> None:
-        """Cancel all downloads and release their memory."""
-        tasks = [download.task for download in self._downloads if download.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for download in self._downloads:
-            download.spool.clear()
-
-
-async def blocks(refs: Iterable[BlockRef], fetch: Fetch) -> AsyncGenerator[tuple[BlockRef, memoryview], None]:
-    """Blocks in order, each with its bytes, fetched by `fetch` while the previous one is used.
-
-    Raises what `fetch` raises, in the block's turn.
-    """
-    prefetch = _Prefetch(refs, fetch)
-    try:
-        prefetch.start()
-        while (result := await prefetch.next()) is not None:
-            prefetch.start()
-            download, view = result
-            try:
-                yield download.ref, view
-            finally:
-                download.spool.clear()
-            del result, download, view
-    finally:
-        await prefetch.end()

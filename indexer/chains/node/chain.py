@@ -6,20 +6,21 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from indexer.chains import BlockedBranch, Chain, HeaderStore
 from indexer.chains.http_client import HttpClient
 from indexer.chains.node import coin_parameters
 from indexer.chains.node.address import Address
 from indexer.chains.node.block_download import BlockDownload
-from indexer.chains.node.block_download import blocks as blocks_ahead
 from indexer.chains.node.client import NodeClient
 from indexer.chains.node.coin_parameters import COIN_PARAMETERS
 from indexer.chains.node.header_sync import NodeHeaderSync
 from indexer.chains.node.rest import NoBlockError, Rest
 from indexer.chains.node.transactions import Transactions
 from indexer.chains.node.zmq_subscriber import ZmqSubscriber
+from indexer.chains.prefetch import blocks as blocks_ahead
+from indexer.chains.refused_blocks import RefusedBlocks
 from indexer.errors import SourceError, SourceRefusalError, SourceUnavailableError
 from indexer.headers.header_chain import HeaderChain
 from indexer.headers.networks import RULES, Network
@@ -40,20 +41,10 @@ GATHER_SECONDS = 0.05
 LISTING_FACTOR, LISTING_LONGEST = 10.0, 5.0
 """The mempool is txids again after ten times the seconds that listing took, five at most."""
 
-REFUSED_SECONDS = 60.0
-"""After these seconds a refused block is requested again: the error may have been a transmission error."""
-
 MEMPOOL_BYTES = 512 << 20
 
 MAX_ANNOUNCED = 100_000
 """Announced transactions that are added to the last list of the mempool; a new list has the others."""
-
-
-class _RefusedBlock(NamedTuple):
-    """The time until which a block is left out (monotonic seconds), and the reason."""
-
-    until: float
-    reason: str
 
 
 class NodeChain(Chain):
@@ -82,7 +73,7 @@ class NodeChain(Chain):
         self.zmq: ZmqSubscriber | None = None
         self._best: bytes | None = None
         self._syncing = asyncio.Lock()
-        self._refused: dict[bytes, _RefusedBlock] = {}
+        self._refused = RefusedBlocks(name)
         self._download: AsyncGenerator[tuple[BlockRef, memoryview], None] | None = None
         self._mempool_list: tuple[float, frozenset[bytes]] = (0.0, frozenset())
         self._announced: set[bytes] = set()
@@ -164,14 +155,7 @@ class NodeChain(Chain):
     @property
     def blocked(self) -> BlockedBranch | None:
         """The lowest refused block of the node's best chain, until it is requested again."""
-        best = self._best
-        height = self._header_chain.find(best) if best is not None else None
-        last = self._last(best) if best is not None else None
-        if best is None or height is None or last is None or last >= height:
-            return None
-        refused = self._header_chain.ref(last + 1, best)
-        reason = self._refused[refused.hash].reason if refused is not None else ""
-        return BlockedBranch(height, f"{self.name}: block {last + 1:,} is refused, and asked for again: {reason}")
+        return self._refused.blocked(self._header_chain, self._best) if self._best is not None else None
 
     # -- headers
 
@@ -181,7 +165,7 @@ class NodeChain(Chain):
             best = await self._reach()
         if self._has_tx_index is None:
             await self._check_tx_index()
-        height = self._last(best)
+        height = self._refused.last(self._header_chain, best)
         return None if height is None else self._header_chain.ref(height, best)
 
     async def _reach(self) -> bytes:
@@ -202,22 +186,10 @@ class NodeChain(Chain):
             f"{self.name}: the node's best chain changes faster than its headers can be fetched"
         )
 
-    def _last(self, best: bytes) -> int | None:
-        """The height of the node's tip, or that below the lowest refused block of its branch."""
-        now = time.monotonic()
-        self._refused = {digest: refusal for digest, refusal in self._refused.items() if refusal.until > now}
-        height = self._header_chain.find(best)
-        for digest in self._refused:
-            refused_height = self._header_chain.find(digest)
-            ours = self._header_chain.ref(refused_height, best) if refused_height is not None else None
-            if height is not None and refused_height is not None and ours is not None and ours.hash == digest:
-                height = min(height, refused_height - 1)
-        return height
-
     async def ref(self, height: int) -> BlockRef | None:
         """The block at `height` of the branch that ended in the node's tip when `tip` was last called."""
         best = self._best
-        last = self._last(best) if best is not None else None
+        last = self._refused.last(self._header_chain, best) if best is not None else None
         return None if last is None or not 0 <= height <= last else self._header_chain.ref(height, best)
 
     # -- blocks
@@ -238,7 +210,7 @@ class NodeChain(Chain):
 
     def _refs(self, first: int, last: int) -> Iterator[BlockRef]:
         best = self._best
-        end = self._last(best) if best is not None else None
+        end = self._refused.last(self._header_chain, best) if best is not None else None
         for height in range(first, min(last, -1 if end is None else end) + 1):
             ref = self._header_chain.ref(height, best)
             if ref is None:
@@ -256,8 +228,7 @@ class NodeChain(Chain):
 
     async def refuse(self, ref: BlockRef, reason: str) -> None:
         """Leave out a block and all on top of it for a minute, and then request it again."""
-        log.error("%s: block %d is left out for %d s: %s", self.name, ref.height, REFUSED_SECONDS, reason)
-        self._refused[ref.hash] = _RefusedBlock(time.monotonic() + REFUSED_SECONDS, reason)
+        self._refused.add(ref, reason)
 
     # -- transactions
 

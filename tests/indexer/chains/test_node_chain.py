@@ -205,7 +205,7 @@ async def test_a_refused_block_is_left_out_until_it_is_requested_again(
         memory.prefer(kit["6"])
         assert (await chain.tip()).hash == kit["6"].hash, "the other branch is not touched"  # type: ignore[union-attr]
         memory.prefer(kit["7a"])
-        monkeypatch.setattr("indexer.chains.node.chain.REFUSED_SECONDS", -1.0)
+        monkeypatch.setattr("indexer.chains.refused_blocks.REFUSED_SECONDS", -1.0)
         await chain.refuse(fifth, "bad bytes")
         assert (await chain.tip()).hash == kit["7a"].hash  # type: ignore[union-attr]
 

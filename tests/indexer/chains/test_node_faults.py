@@ -16,7 +16,7 @@ from aiohttp import web
 from indexer.chains.node import NodeChain, create
 from indexer.chains.node.address import read as read_address
 from indexer.chains.node.client import NodeClient, RpcError, TooLargeError
-from indexer.chains.node.hex_stream import Spool
+from indexer.chains.spool import Spool
 from indexer.errors import SourceError, SourceRefusalError, SourceUnavailableError
 from parsers.bitcoin.tx import sha256d
 from tests.chainkit import ChainKit
@@ -400,7 +400,7 @@ async def test_a_block_that_the_node_does_not_give_is_requested_again_later(
 async def test_a_full_disk_is_reported_and_waited_for(
     node: Node, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indexer.chains.node.block_download.Spool", lambda: FullSpool(0))
+    monkeypatch.setattr("indexer.chains.prefetch.Spool", lambda: FullSpool(0))
     chain = await opened(node)
     await chain.tip()
     with pytest.raises(

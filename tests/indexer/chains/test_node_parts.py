@@ -16,13 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer import spill
-from indexer.chains.node import block_download
+from indexer.chains import prefetch
 from indexer.chains.node.address import read as read_address
-from indexer.chains.node.block_download import blocks
 from indexer.chains.node.client import NodeClient
 from indexer.chains.node.coin_parameters import COIN_PARAMETERS
-from indexer.chains.node.hex_stream import HexDecoder, HexError, Spool
+from indexer.chains.node.hex_stream import HexDecoder, HexError
 from indexer.chains.node.transactions import Transactions
+from indexer.chains.prefetch import blocks
+from indexer.chains.spool import Spool
 from indexer.headers import proof_of_work
 from indexer.model import BlockRef
 from parsers.bitcoin.tx import sha256d
@@ -208,7 +209,7 @@ async def test_blocks_come_in_order_whichever_download_is_fastest() -> None:
 async def test_the_next_blocks_come_while_one_is_used_as_far_as_their_bytes_allow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(block_download, "BYTES", 100)
+    monkeypatch.setattr(prefetch, "BYTES", 100)
     sizes = [1, 500, 40, 40, 40, 40, 500, 1]
     source = Source(sizes)
     reading = blocks(source.refs(), source.fetch)
@@ -230,13 +231,13 @@ async def test_requests_under_way_are_bounded() -> None:
     source.gate.clear()
     reading = blocks(source.refs(), source.fetch)
     waiting = asyncio.ensure_future(anext(reading))
-    await until(lambda: len(source.requests) == block_download.REQUESTS)
+    await until(lambda: len(source.requests) == prefetch.REQUESTS)
     for _ in range(50):
         await asyncio.sleep(0)
     assert source.requests == [0, 1, 2, 3]
     source.gate.set()
     await waiting
-    await until(lambda: len(source.done) == block_download.BLOCKS + 1)
+    await until(lambda: len(source.done) == prefetch.BLOCKS + 1)
     await reading.aclose()
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
