@@ -141,7 +141,7 @@ def _read_twice(connection: Connection, tables: Collection[str]) -> None:
 
 
 def _count_customers(connection: Connection) -> None:
-    """Give ratings their counts of paid tasks and customers: they are absent until they are computed again."""
-    for column in ("paid_tasks", "customers"):
+    """Give ratings their counts: they are absent until they are computed again."""
+    for column in ("paid_tasks", "customers", "complaints", "disputed"):
         connection.exec_driver_sql(f"ALTER TABLE ratings ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
     connection.exec_driver_sql("UPDATE ratings SET score = NULL, submitted = submitted + 1")

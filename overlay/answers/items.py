@@ -38,17 +38,23 @@ class CardWarning(Record, kw_only=True, omit_defaults=True):
 class _Rated(TypedDict):
     evidence: Annotated[Count, Meta(description="All tasks that count, also those that a second key only signed.")]
     score: Annotated[
-        float, Meta(description="From 0 to 1, for order alone: with few customers it is low for any work.")
+        float | None,
+        Meta(
+            description="From 0 to 1, for order alone: with few customers it is low for any work. Null where only "
+            "complaints count."
+        ),
     ]
 
 
 class ItemRating(_Rated, total=False):
     """Counts of the work that receipts prove; `rung` is the highest rung of a counted receipt. An overlay of version
-    0.2.0 answers without `paidTasks`, `customers`, `failed` and `stars`."""
+    0.2.0 answers without `paidTasks`, `customers`, `failed`, `complaints`, `disputed` and `stars`."""
 
     paidTasks: Annotated[Count, Meta(description="Tasks that count and were paid for in full, failed ones among them.")]
     customers: Annotated[Count, Meta(description="The distinct parties that paid for these.")]
     failed: Annotated[Count, Meta(description="Tasks that count and failed, paid for or not.")]
+    complaints: Annotated[Count, Meta(description="Payments whose payer complains; never part of the score.")]
+    disputed: Annotated[Count, Meta(description="Complaints about payments that a receipt names, too.")]
     stars: Annotated[float | None, Meta(description="The score as stars of five; null below ten customers.")]
     rung: Annotated[str, words("E1", "E2", "E3")]
     asOf: Time

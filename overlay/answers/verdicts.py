@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType, field
 
 from overlay.answers.items import ItemRating
 from overlay.answers.record import Count, Record, Txid, words
+from parsers.claims.complaints import CODES, WITHDRAWN
 
 Scope = Annotated[str, words("block", "chain")]
 
@@ -74,6 +75,17 @@ class BoundKey(Record, kw_only=True):
     listing: str
 
 
+COMPLAINT_CODES = words(*CODES, WITHDRAWN)
+
+
+class AcceptedStatement(Record, kw_only=True):
+    """A complaint: the listing, the payment and the code."""
+
+    listing: str
+    txid: Txid
+    code: Annotated[str, COMPLAINT_CODES]
+
+
 class SubmittedReceipts(Record, kw_only=True):
     """The result of a submitted receipt."""
 
@@ -82,6 +94,9 @@ class SubmittedReceipts(Record, kw_only=True):
     listings: tuple[str, ...]
     records: tuple[dict[str, Any], ...]
     bind: BoundKey | None
+    complaint: Annotated[
+        AcceptedStatement | UnsetType, Meta(description="The complaint that was submitted, or taken back.")
+    ] = UNSET
 
 
 class RatedFacts(Record, kw_only=True):
@@ -122,6 +137,27 @@ class WorkRecord(Record, kw_only=True):
     counterparty: str | None
 
 
+class PublishedComplaint(Record, kw_only=True):
+    """A complaint of the payer of a transaction; times in milliseconds since 1970, amounts in satoshis. It `counts`
+    unless it is withdrawn, or its payment is not proved or from before a transfer; it is `disputed` where a receipt
+    names the payment, too."""
+
+    txid: Txid
+    code: Annotated[str, COMPLAINT_CODES]
+    stated_at: Count = field(name="at")
+    received_at: Count
+    payer: str
+    paid: Count
+    price: Count
+    chain: str
+    height: Count
+    proved: bool
+    disputed: bool
+    counts: bool
+    document: Txid
+    proof: Txid
+
+
 class ReceiptPage(Record, kw_only=True):
     """The receipts behind the rating of a listing; `next` names the page after this one."""
 
@@ -134,4 +170,7 @@ class ReceiptPage(Record, kw_only=True):
     facts: RatedFacts
     binds: tuple[KeyConsent, ...]
     records: tuple[WorkRecord, ...]
+    complaints: Annotated[tuple[PublishedComplaint, ...] | UnsetType, Meta(description="The newest, at most 100.")] = (
+        UNSET
+    )
     next: str | None

@@ -13,9 +13,12 @@ def rating_words(rating: Mapping[str, Any]) -> str:
         return _count(rating["evidence"], "task")
     words = [_count(rating["paidTasks"], "paid task"), _count(rating["customers"], "customer")]
     if not rating["paidTasks"]:
-        words = ["no paid tasks", f"{rating['evidence']:,} only signed"]
+        words = ["no paid tasks", *([f"{rating['evidence']:,} only signed"] if rating["evidence"] else [])]
     if rating["failed"]:
         words.append(f"{rating['failed']:,} failed")
+    if complaints := rating.get("complaints"):
+        disputed = rating.get("disputed", 0)
+        words.append(_count(complaints, "complaint") + (f" ({disputed:,} disputed)" if disputed else ""))
     if rating["stars"] is not None:
         words.append(f"{rating['stars']:.1f} of 5 stars")
     return ", ".join(words)

@@ -106,6 +106,8 @@ class RatingCheck:
 
     def _read(self) -> None:
         card = read_of(self.answer.registration, self.answer.card, self.answer.kind)
+        if self.answer.item["rating"]["score"] is None:
+            raise NotCheckedError("no receipt counts, and complaints are the server's word")
         if not isinstance(card, AgentCard) or card.motebit is None:
             raise NotProvedError("the card names no key, and only one that it names is rated")
         page = self._first = self.source.evidence(self.answer.id)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from parsers.bitcoin.tx import varint
+
 COMPACT_BYTES = 65
 _REFUSED = (ValueError, RuntimeError)
 """Errors of wallycore for arguments of the wrong length, and for those that libsecp256k1 refuses."""
@@ -15,8 +17,8 @@ _MAGIC = b"\x18Bitcoin Signed Message:\n"
 
 
 def signed_message_digest(message: bytes) -> bytes:
-    """The digest that a Bitcoin Signed Message of less than 253 bytes is signed by: double SHA-256 with its prefix."""
-    return sha256(sha256(_MAGIC + bytes([len(message)]) + message).digest()).digest()
+    """The digest that a Bitcoin Signed Message is signed by: double SHA-256 with its prefix and length."""
+    return sha256(sha256(_MAGIC + varint(len(message)) + message).digest()).digest()
 
 
 def recover_key(signature: bytes, digest: bytes) -> bytes | None:

@@ -73,18 +73,18 @@ class ListingFacts(NamedTuple):
         }
 
 
-def agent_listing(repository: ListingRepository, listing_id: str) -> Listing | None:
-    """The agent with this id; None for tools, and without a card."""
-    return agent_of(repository.listing(listing_id))
+def listing_of(registration: Registration | None) -> Listing | None:
+    """The listing of a registration, of several tools the first; None without a card."""
+    if registration is None or registration.card_body is None:
+        return None
+    card = cards.read_of(registration.state.id, registration.card_body, registration.state.kind)
+    return listings_of(registration, card)[0]
 
 
 def agent_of(registration: Registration | None) -> Listing | None:
     """The agent of a registration; None for tools, and without a card."""
-    if registration is None or registration.card_body is None:
-        return None
-    card = cards.read_of(registration.state.id, registration.card_body, registration.state.kind)
-    listing = listings_of(registration, card)[0]
-    return listing if isinstance(listing.card, AgentCard) else None
+    listing = listing_of(registration)
+    return listing if listing is not None and isinstance(listing.card, AgentCard) else None
 
 
 def host_key(listing: Listing) -> str:
@@ -169,7 +169,7 @@ class FactsReader:
 
     def _addresses(self, listing_id: str) -> tuple[str, set[str]]:
         """The owner of a listing, and the addresses that are its own."""
-        listing = agent_listing(self._repository, listing_id)
+        listing = agent_of(self._repository.listing(listing_id))
         if listing is None:
             return "", set()
         owner = listing.owner or ""

@@ -18,15 +18,20 @@ if TYPE_CHECKING:
 
 
 def item_rating(rating: StoredRating | None) -> ItemRating | None:
-    """The rating in an item, None where nothing counts."""
-    if rating is None or rating.score is None:
+    """The rating in an item, None where neither a receipt nor a complaint counts."""
+    if rating is None or (rating.score is None and not rating.complaints):
         return None
-    return {
+    score = rating.score
+    shown: ItemRating = {
         "paidTasks": rating.paid_tasks, "customers": rating.customers, "failed": rating.failed,
-        "stars": stars(rating.score, rating.customers), "evidence": rating.completed + rating.failed,
-        "score": rating.score / 1_000, "rung": f"E{rating.rung}",
-        "asOf": timestamp_of_milliseconds(rating.as_of) or "",
+        "complaints": rating.complaints, "disputed": rating.disputed,
+        "stars": None if score is None else stars(score, rating.customers),
+        "evidence": rating.completed + rating.failed, "score": None if score is None else score / 1_000,
+        "rung": f"E{rating.rung}", "asOf": timestamp_of_milliseconds(rating.as_of) or "",
     }  # fmt: skip
+    if score is None:
+        del shown["rung"]
+    return shown
 
 
 def _members(_listing: Listing, rating: StoredRating | None) -> Mapping[str, ItemRating | None]:

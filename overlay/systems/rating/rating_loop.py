@@ -14,7 +14,7 @@ from indexer.store import Store, Writer
 from overlay.api.systems import Parts
 from overlay.jobs import PeriodicJob, Role
 from overlay.listings.repository import ListingRepository
-from overlay.systems.rating.listing_facts import FactsReader, agent_listing
+from overlay.systems.rating.listing_facts import FactsReader, listing_of
 from overlay.systems.rating.store import (
     DAY_MS,
     POSITION,
@@ -24,6 +24,8 @@ from overlay.systems.rating.store import (
     rate_again,
     record_rating,
 )
+from overlay.systems.rating.store_complaint_rows import ComplaintCounts
+from overlay.systems.rating.store_complaints import ComplaintQueries
 from parsers.claims.canonical_json import jcs
 from parsers.claims.rating import RATED_AT, Rating, rate
 
@@ -59,7 +61,7 @@ class RatingLoop:
         self._left_out = left_out if left_out is not None else LeftOut()
         self._store, self._writer, self._changed, self._clock = store, writer, changed, clock
         self._facts, self._repository = FactsReader(store), ListingRepository(store)
-        self._receipts = ReceiptQueries(store.engine)
+        self._receipts, self._complaints = ReceiptQueries(store.engine), ComplaintQueries(store.engine)
         self._tips: dict[str, bytes] = {}
         self._epoch, self._seq = "", 0
         self._is_changed = False
@@ -120,17 +122,18 @@ class RatingLoop:
 
     def _rate(self, listing_id: str, submitted: int) -> bool:
         now = self._now()
-        listing = agent_listing(self._repository, listing_id)
-        rating = base = NO_RATING
+        listing = listing_of(self._repository.listing(listing_id))
+        rating, base, complained = NO_RATING, NO_RATING, ComplaintCounts()
         if listing is not None:
             rows = self._receipts.counted(listing_id)
             facts = self._facts.facts(listing, rows)
             records = list(map(facts.record, rows))
             rating = rate(records, facts.rated, now)
+            complained = self._complaints.counts(listing_id, facts.transfer)
             base = rating if not facts.rated.rated else rate(records, facts.without_rated(), now)
         basis = sha256(jcs(rating.as_json()["basis"])).digest()
         counts = (rating.rung, rating.completed, rating.failed, rating.paid_tasks, rating.customers)
-        stored = StoredRating(rating.score, base.score, *counts, now, basis)
+        stored = StoredRating(rating.score, base.score, *counts, *complained, now, basis)
         return record_rating(self._writer, listing_id, submitted, stored, RATED_AT)
 
 

@@ -17,17 +17,22 @@ from overlay.api.shared_services import RECEIPTS as SHARED_INTAKE
 from overlay.api.shared_services import TRUST
 from overlay.api.systems import Parts, Services, SystemApi
 from overlay.systems.rating import receipt_page
-from overlay.systems.rating.receipt_intake import BindRefusedError, PaymentProof, ReceiptIntake
+from overlay.systems.rating.chain_payments import PaymentProof
+from overlay.systems.rating.complaint_intake import AcceptedComplaint
+from overlay.systems.rating.receipt_intake import AcceptedReceipts, BindRefusedError, ReceiptIntake
 from overlay.systems.rating.receipt_json import ForeignPositionError
 from overlay.systems.rating.store_trust import TrustGraph
 from overlay.web.rendering import html_answer, wants_json
 from parsers.claims.canonical_json import DocumentError, read
 
+COMPLAINT = "complaint"
+"""The kind of a document by which a payer complains."""
+
 MAX_BODY = 2 << 20
 """Bytes of a body: a document, and the proof of a payment in hex."""
 
 _POINTERS = {
-    **dict.fromkeys(("bad-payment", "not-proved", "payment-mismatch"), "/payment"),
+    **dict.fromkeys(("bad-payment", "not-proved", "payment-mismatch", "not-payer", "too-early"), "/payment"),
     **dict.fromkeys(("unknown-listing", "key-bound"), "/listing"),
     "unknown-kind": "/kind",
 }
@@ -45,9 +50,10 @@ class PaymentBody(Body):
 
 class ReceiptBody(Body):
     """Receipts of work: a document of a kind, its payment, and the consent of its key to work for a listing. `document`
-    is a receipt of Motebit, `{attestation, contract}` of DelegateOS, or `{envelope, keys, request}` of MRP; without one
-    only the key is bound. `bind` is a bearer token of Motebit for the audience `custom:a2b-bind`; its member `origin`
-    is the id of the listing. `payment` is that of the task named `bsv:tx:<txid>`."""
+    is a receipt of Motebit, `{attestation, contract}` of DelegateOS, `{envelope, keys, request}` of MRP, or for the
+    kind `complaint` the statement of a payer; without one only the key is bound. `bind` is a bearer token of Motebit
+    for the audience `custom:a2b-bind`; its member `origin` is the id of the listing. `payment` is that of the task
+    named `bsv:tx:<txid>`, or of a complaint."""
 
     kind: str | None = None
     document: Any = None
@@ -106,14 +112,22 @@ def _submit(intake: ReceiptIntake, data: bytes) -> dict[str, Any]:
         beef = bytes.fromhex(submitted.payment.beef)
         proof = PaymentProof(beef=beef, parent=bytes.fromhex(parent) if parent else None)
     try:
-        accepted = intake.submit(
-            submitted.kind or "", submitted.document, listing=submitted.listing, bind=submitted.bind, payment=proof
-        )
+        accepted = _accepted(intake, submitted, proof)
     except DocumentError as error:
         usual = "/listing" if submitted.document is None else "/document"
         usual = "/bind" if isinstance(error, BindRefusedError) else usual
         raise _refused(error, _POINTERS.get(error.code, usual)) from None
     return accepted.as_json()
+
+
+def _accepted(
+    intake: ReceiptIntake, submitted: ReceiptBody, proof: PaymentProof | None
+) -> AcceptedReceipts | AcceptedComplaint:
+    if submitted.kind == COMPLAINT:
+        return intake.complain(submitted.document, proof)
+    return intake.submit(
+        submitted.kind or "", submitted.document, listing=submitted.listing, bind=submitted.bind, payment=proof
+    )
 
 
 def _refused(error: DocumentError, pointer: str) -> BadRequestError:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from indexer.headers.networks import by_caip2
@@ -16,34 +14,21 @@ from overlay.listings.ids import parse_id
 from overlay.listings.listing import Listing
 from overlay.listings.records import Registration
 from overlay.listings.repository import ListingRepository
-from overlay.systems.rating.listing_facts import agent_listing, agent_of, host_key, stated_key
+from overlay.systems.rating.chain_payments import ChainPayment, ChainPayments, PaymentProof, stored_document
+from overlay.systems.rating.complaint_intake import AcceptedComplaint, ComplaintIntake
+from overlay.systems.rating.listing_facts import agent_of, host_key, stated_key
 from overlay.systems.rating.receipt_json import ReceiptReader
 from overlay.systems.rating.store import KeyBind, ReceiptQueries, StoredReceipt, SubmittedDocument
 from parsers.cards import AgentCard
 from parsers.cards.offers import Offer
-from parsers.claims.canonical_json import MAX_BYTES, DocumentError, jcs
+from parsers.claims.canonical_json import DocumentError, jcs
 from parsers.claims.motebit.bearer_token import without_scheme
-from parsers.claims.payment import UtxoChain
-from parsers.claims.payment_proof import PaidOffer, ProvedPayment, paid_offer, read_payment
+from parsers.claims.payment_proof import paid_offer
 from parsers.claims.work_receipts import WorkReceipt, bound_key, receipts_in
 
 
 class BindRefusedError(DocumentError):
     """A token that binds no key to the listing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaymentProof:
-    """A BEEF with a merkle path of its newest transaction, and the raw transaction that its first input spends, where
-    that is not in the BEEF."""
-
-    beef: bytes
-    parent: bytes | None = None
-
-    def document(self, now_ms: int) -> SubmittedDocument:
-        """The proof in its stored form."""
-        parent = {} if self.parent is None else {"parent": self.parent.hex()}
-        return _document("payment", jcs({"beef": self.beef.hex(), **parent}), now_ms)
 
 
 class AcceptedReceipts(NamedTuple):
@@ -84,6 +69,8 @@ class ReceiptIntake:
         self.reader = ReceiptReader(store)
         self._store, self._clock = store.on_primary(), clock
         self._repository, self._receipts = ListingRepository(self._store), ReceiptQueries(self._store.engine)
+        self._payments = ChainPayments(self._store)
+        self._complaints = ComplaintIntake(self._store, clock)
 
     def submit(
         self,
@@ -106,12 +93,12 @@ class ReceiptIntake:
                 raise DocumentError("not-bound", "without a document, a listing with a key in its card is needed")
             return AcceptedReceipts(None, (), 0, held)
         works = receipts_in(kind, document, now_ms, _keys(agent))
-        stored = _document(kind, jcs(document), now_ms)
+        stored = stored_document(kind, jcs(document), now_ms)
         bound = self._receipts.bound({work.record.worker for work in works})
         known_works = [work for work in works if work.record.worker in bound]
         if not known_works:
             raise DocumentError("not-bound", "no key that signed as the worker is bound to a listing")
-        proof = None if payment is None else self._proved(payment, now_ms)
+        proof = None if payment is None else self._payments.proved(payment, now_ms)
         rows = [self._row(work, bound[work.record.worker].listing, stored, proof) for work in known_works]
         if proof is not None and not any(row.payment for row in rows):
             detail = (
@@ -122,8 +109,12 @@ class ReceiptIntake:
         documents = [stored, *([proof.document] if proof else [])]
         return AcceptedReceipts(stored.sha256, rows, self._receipts.submit(documents, rows), held)
 
+    def complain(self, document: Any, payment: PaymentProof | None) -> AcceptedComplaint:
+        """Store the complaint of a payer, or take it back. Raises DocumentError, StoreError."""
+        return self._complaints.submit(document, payment)
+
     def _agent(self, listing: str) -> Listing:
-        agent = agent_listing(self._repository, parse_id(listing)[0])
+        agent = agent_of(self._repository.listing(parse_id(listing)[0]))
         if agent is None:
             raise DocumentError("unknown-listing", f"{listing[:200]!a} is not a listed agent")
         return agent
@@ -136,7 +127,7 @@ class ReceiptIntake:
                 key = bound_key(token, stated_key(agent), id_, now_ms)
             except DocumentError as error:
                 raise BindRefusedError(error.code, error.detail) from None
-            document = _document("bind", without_scheme(token).encode(), now_ms)
+            document = stored_document("bind", without_scheme(token).encode(), now_ms)
         else:
             key = host_key(agent)
         if not key:
@@ -147,20 +138,8 @@ class ReceiptIntake:
             raise DocumentError("key-bound", f"the key works for {held.listing[:200]}")
         return held
 
-    def _proved(self, proof: PaymentProof, now_ms: int) -> _ChainPayment:
-        """The payment in a block of a chain that is followed. Raises DocumentError."""
-        payment = read_payment(proof.beef, proof.parent)
-        for name, caip2 in self._store.chains().items():
-            network = by_caip2(caip2)
-            headers = self._store.headers.run(name, payment.height, 1) if network else []
-            if network and headers and headers[0][36:68] == payment.root:
-                chain, stored = UtxoChain(network.coin, network.kind), proof.document(now_ms)
-                return _ChainPayment(payment, name, chain, stored, _header_time(headers[0]))
-        detail = f"no chain here has a block {payment.height:,} with the merkle root {payment.root[::-1].hex()}"
-        raise DocumentError("not-proved", detail)
-
     def _row(
-        self, work: WorkReceipt, listing: str, document: SubmittedDocument, proof: _ChainPayment | None
+        self, work: WorkReceipt, listing: str, document: SubmittedDocument, proof: ChainPayment | None
     ) -> StoredReceipt:
         record = work.record
         row = StoredReceipt(
@@ -173,7 +152,7 @@ class ReceiptIntake:
         paid = paid_offer(proof.payment, self._payable(listing, proof), proof.chain)
         return proof.on(row, paid) if paid else row
 
-    def _payable(self, listing: str, proof: _ChainPayment) -> list[Offer]:
+    def _payable(self, listing: str, proof: ChainPayment) -> list[Offer]:
         """The offers of an agent that named their address when the payment was mined, on a chain with real money where
         the agent's own chain has real money. Otherwise earlier payments by others to an address would count for the
         agent."""
@@ -186,43 +165,8 @@ class ReceiptIntake:
             offer
             for offer in agent.card.offers
             if (since := _named_since(registration, offer.address.strip())) is not None
-            and self._is_later(proof, registration.chain, since)
+            and self._payments.is_later(proof, registration.chain, since)
         ]
-
-    def _is_later(self, proof: _ChainPayment, chain: str, height: int) -> bool:
-        """Whether a payment is not older than a block: by height, on another chain by time."""
-        if chain == proof.name:
-            return proof.payment.height >= height
-        headers = self._store.headers.run(chain, height, 1)
-        return bool(headers) and proof.time >= _header_time(headers[0])
-
-
-class _ChainPayment(NamedTuple):
-    """A payment, the configured name of the chain that it is on, the chain, and the time of its block (seconds since
-    1970)."""
-
-    payment: ProvedPayment
-    name: str
-    chain: UtxoChain
-    document: SubmittedDocument
-    time: int
-
-    def on(self, row: StoredReceipt, paid: PaidOffer) -> StoredReceipt:
-        """A record with this payment. It ages from the payment's block on, as a receipt can be signed again at any
-        time."""
-        members = {name: getattr(row, name) for name in StoredReceipt.__dataclass_fields__}
-        payment = self.payment
-        payment_members = {
-            "payer": payment.payer_address(self.chain), "payment": payment.txid, "proof": self.document.sha256,
-            "funding": payment.funding, "paid": paid.paid, "price": paid.price, "chain": self.name,
-            "pay_height": payment.height, "pay_root": payment.root, "is_proved": True,
-            "completed_at": min(row.completed_at, self.time * 1_000),
-        }  # fmt: skip
-        return StoredReceipt(**{**members, **payment_members})
-
-
-def _header_time(header: bytes) -> int:
-    return int.from_bytes(header[68:72], "little")
 
 
 def _named_since(registration: Registration, address: str) -> int | None:
@@ -240,9 +184,3 @@ def _keys(agent: Listing | None) -> Mapping[str, bytes]:
     """The key that the card of an agent has for its identity, which may be one that does not follow from the key."""
     statement = agent.card.motebit if agent is not None and isinstance(agent.card, AgentCard) else None
     return {statement.motebit_id: bytes.fromhex(statement.public_key)} if statement else {}
-
-
-def _document(kind: str, body: bytes, now_ms: int) -> SubmittedDocument:
-    if len(body) > 4 * MAX_BYTES:
-        raise DocumentError("too-large", f"{len(body):,} bytes; at most {4 * MAX_BYTES:,} are stored")
-    return SubmittedDocument(sha256(body).digest(), kind, body, now_ms)

@@ -9,13 +9,15 @@ from indexer.store import Store
 from overlay.listings.ids import parse_id
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.listings.repository import ListingRepository
-from overlay.systems.rating.listing_facts import FactsReader, agent_listing
+from overlay.systems.rating.listing_facts import FactsReader, listing_of
 from overlay.systems.rating.rating_facts import item_rating
 from overlay.systems.rating.store import ReceiptQueries, StoredReceipt
+from overlay.systems.rating.store_complaint_rows import StoredComplaint
+from overlay.systems.rating.store_complaints import ComplaintQueries, is_counted
 from parsers.claims.rating import BasisEntry, rate
 
-PAGE = 1_000
-"""Records of an answer."""
+PAGE, COMPLAINTS = 1_000, 100
+"""Records and complaints of an answer."""
 
 
 class ForeignPositionError(Exception):
@@ -27,16 +29,16 @@ class ReceiptReader:
 
     def __init__(self, store: Store) -> None:
         self._facts, self._repository = FactsReader(store), ListingRepository(store)
-        self._receipts = ReceiptQueries(store.engine)
+        self._receipts, self._complaints = ReceiptQueries(store.engine), ComplaintQueries(store.engine)
 
     def receipts_json(self, text: str, after: tuple[bytes, str] | None = None) -> dict[str, Any]:
-        """The receipts of the agent with an id: its rating, the facts that it is rated by, and a page of its records by
-        digest, with `next` for the page after it. Raises ListingNotFoundError, and ForeignPositionError unless `after`
-        is that of one of its records."""
+        """The receipts of the listing with an id, and the newest complaints about it: its rating, the facts that it is
+        rated by, and a page of its records by digest, with `next` for the page after it. Raises ListingNotFoundError,
+        and ForeignPositionError unless `after` is that of one of its records."""
         id_ = parse_id(text)[0]
-        listing = agent_listing(self._repository, id_)
+        listing = listing_of(self._repository.listing(id_))
         if listing is None:
-            raise ListingNotFoundError(f"no agent with a card has the id {text[:200]!a}")
+            raise ListingNotFoundError(f"no listing with a card has the id {text[:200]!a}")
         if after is not None and not self._receipts.has(id_, after):
             raise ForeignPositionError(f"`after` is not a record of {id_}, or is no longer one: read from the start")
         counted = self._receipts.counted(id_)
@@ -66,6 +68,10 @@ class ReceiptReader:
             "records": [
                 record_json(row, entries.get(row.digest.hex()), is_before=facts.record(row).before_transfer)
                 for row in rows[:PAGE]
+            ],
+            "complaints": [
+                complaint_json(complaint, is_disputed=is_disputed, is_counted=is_counted(complaint, facts.transfer))
+                for complaint, is_disputed in self._complaints.newest(id_, COMPLAINTS)
             ],
             "next": f"{more.digest.hex()}-{more.counter_signer}" if more else None,
         }
@@ -100,3 +106,14 @@ def record_json(row: StoredReceipt, entry: BasisEntry | None, *, is_before: bool
         "reason": (entry.reason if entry else unsigned) or None,
         "counterparty": (entry.counterparty if entry else "") or None,
     }
+
+
+def complaint_json(complaint: StoredComplaint, *, is_disputed: bool, is_counted: bool) -> dict[str, Any]:
+    """A complaint as published, with the payment that it is about."""
+    return {
+        "txid": complaint.payment, "code": complaint.code, "at": complaint.stated_at,
+        "receivedAt": complaint.received_at, "payer": complaint.payer, "paid": complaint.paid,
+        "price": complaint.price, "chain": complaint.chain, "height": complaint.pay_height,
+        "proved": complaint.is_proved, "disputed": is_disputed, "counts": is_counted,
+        "document": complaint.document.hex(), "proof": complaint.proof.hex(),
+    }  # fmt: skip

@@ -25,6 +25,15 @@ REASONS = {
 """Why a record does not count, or not higher, in words."""
 
 
+COMPLAINTS = {
+    "nothing-delivered": "Paid, and nothing was delivered",
+    "wrong-result": "Paid, and the result was wrong",
+    "too-late": "Paid, and the result came too late",
+    "withdrawn": "Withdrawn",
+}
+"""The codes of complaints in words."""
+
+
 class ReceiptLine(NamedTuple):
     """A receipt in a document: its task, signer and outcome, its records that count for the listing, and the receipts
     that it nests."""
@@ -49,7 +58,8 @@ def page(intake: ReceiptIntake, text: str) -> bytes:
     """The receipts behind the rating of the agent with an id, as a tree with what each of them counts for. Raises
     ListingNotFoundError."""
     answer = intake.reader.receipts_json(text)
-    values = {"answer": answer, "documents": list(_documents(intake, answer["records"])), "reasons": REASONS}
+    documents = list(_documents(intake, answer["records"]))
+    values = {"answer": answer, "documents": documents, "reasons": REASONS, "complaints": COMPLAINTS}
     return render_within("receipts.html", PAGE_BYTES, **values)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -50,6 +51,7 @@ from indexer.store.schema import (
     required,
 )
 from indexer.store.writer import Writer
+from overlay.systems.rating.store_complaint_rows import complaints
 from overlay.systems.rating.store_edges import NEW_EDGE, touch_edges, trust_edges
 from parsers.claims.canonical_json import DocumentError
 from parsers.claims.motebit.trust_graph import ANYBODY, EdgePair
@@ -75,7 +77,8 @@ ratings = rebuilt_table(
     *keys(listing=BYTEWISE),
     *required(submitted=BigInteger, rated=BigInteger),
     *optional(score=Integer, base_score=Integer),
-    *required(rung=Integer, completed=Integer, failed=Integer, paid_tasks=Integer, customers=Integer, as_of=BigInteger),
+    *required(rung=Integer, completed=Integer, failed=Integer, paid_tasks=Integer, customers=Integer),
+    *required(complaints=Integer, disputed=Integer, as_of=BigInteger),
     *optional(basis_sha256=LargeBinary),
 )
 """Ratings in thousandths, null without a receipt that counts; `base_score` is without E3. A listing is due for rating
@@ -133,7 +136,8 @@ class KeyBind(NamedTuple):
 
 
 class StoredRating(NamedTuple):
-    """A rating in thousandths, None where nothing counts; `base_score` is without E3."""
+    """A rating in thousandths, None where nothing counts; `base_score` is without E3. `complaints` are those that
+    count, `disputed` those of them with a receipt for the same payment."""
 
     score: int | None
     base_score: int | None
@@ -142,6 +146,8 @@ class StoredRating(NamedTuple):
     failed: int
     paid_tasks: int
     customers: int
+    complaints: int
+    disputed: int
     as_of: int
     basis_sha256: bytes | None
 
@@ -295,12 +301,15 @@ class ReceiptQueries(Queries):
             return [(listing, submitted) for listing, submitted in connection.execute(statement)]
 
     def payment_blocks(self, chain: str, above: int) -> list[BlockPayment]:
-        """The blocks of a chain above a height that receipts name, lowest first."""
-        columns = (receipts.c.pay_height, receipts.c.pay_root, receipts.c.is_proved)
-        there = (receipts.c.chain == chain, receipts.c.pay_height > above)
+        """The blocks of a chain above a height that receipts or complaints name, lowest first."""
+        named = (
+            select(table.c.pay_height, table.c.pay_root, table.c.is_proved)
+            .where(table.c.chain == chain, table.c.pay_height > above)
+            .distinct()
+            for table in (receipts, complaints)
+        )
         with self._engine.connect() as connection:
-            rows = connection.execute(select(*columns).where(*there).distinct().order_by(*columns)).all()
-        return [BlockPayment(*row) for row in rows]
+            return sorted(BlockPayment(*row) for row in connection.execute(union(*named)))
 
     def _records(self, statement: Select[Any]) -> list[StoredReceipt]:
         return [StoredReceipt(**row) for row in self._rows(statement)]
@@ -377,31 +386,33 @@ def prove_payments(writer: Writer, chain: str, blocks: Iterable[BlockPayment]) -
     """Store which blocks with payments are in a chain now; the listings that are paid in them are rated again."""
     listings, workers = set[str](), set[str]()
     with writer.transaction() as connection:
-        for block in blocks:
-            there = (
-                receipts.c.chain == chain,
-                receipts.c.pay_height == block.height,
-                receipts.c.pay_root == block.root,
-            )
-            for values, column in ((listings, receipts.c.listing), (workers, receipts.c.worker)):
-                values.update(connection.execute(select(column).where(*there).distinct()).scalars())
-            connection.execute(update(receipts).where(*there).values(is_proved=block.is_proved))
+        for block, table in product(blocks, (receipts, complaints)):
+            there = (table.c.chain == chain, table.c.pay_height == block.height, table.c.pay_root == block.root)
+            listings.update(connection.execute(select(table.c.listing).where(*there).distinct()).scalars())
+            if table is receipts:
+                workers.update(connection.execute(select(receipts.c.worker).where(*there).distinct()).scalars())
+            connection.execute(update(table).where(*there).values(is_proved=block.is_proved))
         # once for all blocks: whoever locks several of these rows does so in one order
         touch(connection, listings)
         touch_edges(connection, [EdgePair(ANYBODY, worker) for worker in workers])
 
 
 def forget_chain(connection: Connection, chain: str, ids: Collection[str]) -> None:
-    """Forget the receipts of listings that are gone with a chain, and that payments in its blocks are proved."""
+    """Forget the receipts and complaints of listings that are gone with a chain, and that payments in its blocks are
+    proved."""
     rows = [StoredReceipt(**row) for row in rows_in(connection, select(*_COLUMNS), receipts.c.listing, ids)]
     tokens = rows_in(connection, select(key_binds.c.document), key_binds.c.listing, ids)
+    complained = [*rows_in(connection, select(complaints.c.document, complaints.c.proof), complaints.c.listing, ids)]
     documents = {row.document for row in rows} | {row.proof for row in rows} | {row["document"] for row in tokens}
-    for table in (ratings, receipts, key_binds):
+    documents |= {digest for row in complained for digest in row.values()}
+    for table in (ratings, receipts, key_binds, complaints):
         for batch in batches(ids):
             connection.execute(delete(table).where(table.c.listing.in_(batch)))
     paid_there = update(receipts).where(receipts.c.chain == chain, receipts.c.is_proved).values(is_proved=False)
     unproved = [StoredReceipt(**row) for row in connection.execute(paid_there.returning(*_COLUMNS)).mappings()]
-    touch(connection, {row.listing for row in unproved})
+    complained_there = update(complaints).where(complaints.c.chain == chain, complaints.c.is_proved)
+    unsettled = connection.execute(complained_there.values(is_proved=False).returning(complaints.c.listing)).scalars()
+    touch(connection, {row.listing for row in unproved} | {*unsettled})
     touch_edges(connection, edge_pairs([*rows, *unproved]))
     for workers in batches({row.worker for row in rows}):
         has_receipts = select(receipts.c.worker).where(receipts.c.worker == trust_edges.c.worker).exists()
@@ -409,7 +420,10 @@ def forget_chain(connection: Connection, chain: str, ids: Collection[str]) -> No
     for some in batches(documents - {None}):
         is_used = (
             select(column).where(column == signed_documents.c.sha256).exists()
-            for column in (receipts.c.document, receipts.c.proof, key_binds.c.document)
+            for column in (
+                *(receipts.c.document, receipts.c.proof, key_binds.c.document),
+                *(complaints.c.document, complaints.c.proof),
+            )
         )
         unused = delete(signed_documents).where(signed_documents.c.sha256.in_(some), ~or_(*is_used))
         connection.execute(unused)
@@ -424,14 +438,15 @@ def touch(connection: Connection, listings: Iterable[str]) -> None:
         connection.execute(statement.on_conflict_do_update(index_elements=["listing"], set_=more))
 
 
-_UNRATED = dict.fromkeys(("rated", "rung", "completed", "failed", "paid_tasks", "customers", "as_of"), 0)
+_SHOWN = ("score", "rung", "completed", "failed", "paid_tasks", "customers", "complaints", "disputed")
+_UNRATED = dict.fromkeys(("rated", *_SHOWN[1:], "as_of"), 0)
 
 
 @fills(ratings)
 def _enlist_ratings(connection: Connection) -> None:
-    """Have all listings with receipts rated."""
+    """Have all listings with receipts or complaints rated."""
     unrated = {"submitted": 1, **_UNRATED}
-    listings = select(receipts.c.listing, *map(literal, unrated.values())).distinct()
+    listings = union(*(select(table.c.listing, *map(literal, unrated.values())) for table in (receipts, complaints)))
     connection.execute(insert(ratings).from_select(["listing", *unrated], listings))
 
 
@@ -463,9 +478,6 @@ def _record_rating(
     connection.execute(update(ratings).where(same).values(**rating._asdict(), rated=submitted))
     was_rated = row["base_score"] is not None and row["base_score"] >= rated_at
     return was_rated, any(row[name] != getattr(rating, name) for name in _SHOWN)
-
-
-_SHOWN = ("score", "rung", "completed", "failed", "paid_tasks", "customers")
 
 
 def touch_counterparties(connection: Connection, listing: str) -> None:

@@ -31,6 +31,8 @@ from overlay.systems.motebit.store import record_identity
 from overlay.systems.motebit.store_hosts import IdentityOutcome, PublishedIdentity
 from overlay.systems.rating import store as rating
 from overlay.systems.rating.store import ReceiptQueries, StoredReceipt, SubmittedDocument
+from overlay.systems.rating.store_complaint_rows import StoredComplaint, complaints
+from overlay.systems.rating.store_complaints import ComplaintQueries
 from tests.facts import CARD, born, moved, near_miss, outpoint_of, says
 from tests.pointer_facts import NOW, Clock, card, clock, digest, points, serves, writer
 
@@ -52,6 +54,15 @@ def chain_writes(chain: str, letter: str) -> list[Write]:
         worker=f"w{letter}", task="t", outcome="completed", completed_at=1, received_at=1,
     )  # fmt: skip
     document = SubmittedDocument(letter.encode() * 32, "receipt", b"{}", 1)
+    complaint = StoredComplaint(
+        payment=letter * 64, listing=id_, code="too-late", stated_at=1, received_at=1, key="02", payer="p", paid=1,
+        document=f"{letter}c".encode() * 16, proof=f"{letter}p".encode() * 16, price=1, chain=chain, pay_height=1,
+        pay_root=b"r" * 32,
+    )  # fmt: skip
+    statements = [
+        SubmittedDocument(digest, kind, b"{}", 1)
+        for digest, kind in ((complaint.document, "complaint"), (complaint.proof, "payment"))
+    ]
     blocks = [
         says("0", chain=chain),
         says("1", born(letter, height=1), pointed, near_miss(f"n{letter}", 2), chain=chain, cards={CARD: b"shared"}),
@@ -69,6 +80,7 @@ def chain_writes(chain: str, letter: str) -> list[Write]:
         lambda writer: visits.record_host(writer, verdict, NOW + 6),
         lambda writer: record_identity(writer, host, IdentityOutcome(identity), NOW + 7),
         lambda writer: ReceiptQueries(writer.engine).submit([document], [receipt]),
+        lambda writer: ComplaintQueries(writer.engine).submit(complaint, statements),
         lambda writer: second_readings.advance(writer, chain, 2),
         lambda writer: state_hashes.update(writer, chain),
         lambda writer: reported(writer, chain),
@@ -188,7 +200,7 @@ def test_a_payment_in_a_block_of_a_forgotten_chain_is_not_proved(store: Store, w
     )  # fmt: skip
     receipts = ReceiptQueries(store.engine)
     receipts.submit([], [paid])
-    rating.record_rating(writer, "x", 1, rating.StoredRating(1, 1, 2, 1, 0, 1, 1, NOW, None), 400)
+    rating.record_rating(writer, "x", 1, rating.StoredRating(1, 1, 2, 1, 0, 1, 1, 0, 0, NOW, None), 400)
     assert receipts.due(0, 9) == []
     forget_chain(writer, "demo", [rating.forget_chain])
     assert [row.is_proved for row in receipts.page("x", None, 9)] == [False]
@@ -208,6 +220,6 @@ def test_every_table_of_a_chain_is_forgotten_or_hangs_from_one_that_is() -> None
         if any(key.ondelete == "CASCADE" for constraint in table.foreign_key_constraints for key in constraint.elements)
     }
     named = {table for table in metadata.sorted_tables if "chain" in table.columns}
-    rest = named - cascading - {*OF_CHAIN, changes, rating.receipts}
+    rest = named - cascading - {*OF_CHAIN, changes, rating.receipts, complaints}
     assert {table.name for table in rest} == ACCOUNTS
     assert meta not in named

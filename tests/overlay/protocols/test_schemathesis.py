@@ -27,8 +27,7 @@ BEYOND_SCHEMAS = (
     "/v0.1/servers", "/registry/v0/servers",
     "/registry/v0.1/servers", "/lookup", "/submit", "/requestSyncResponse", "/requestForeignGASPNode",
     "/requestTopicAnchorRange", "/requestAdmittedList", "/requestCompoundMerklePath", "/publish", "/register", "/mcp",
-    "/v1/headers",
-    "/v1/evidence",
+    "/v1/headers", "/v1/evidence", "/v1/listings/{id}/evidence", "/listings/{id}/evidence",
     "/v1/delegations/revocations", "/mcp/message",
 )  # fmt: skip
 """Paths that refuse some requests that fit their schema, which cannot say which cursors were given out, which chains,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from overlay.systems.rating.chain_payments import PaymentProof
 from overlay.systems.rating.rating_loop import RatingLoop
-from overlay.systems.rating.receipt_intake import AcceptedReceipts, PaymentProof, ReceiptIntake
+from overlay.systems.rating.receipt_intake import AcceptedReceipts, ReceiptIntake
 from overlay.systems.rating.receipt_json import ReceiptReader
 from overlay.systems.rating.store import ReceiptQueries, StoredRating
 from parsers.bitcoin import beef, bump
@@ -26,7 +27,8 @@ class Payer:
     """Who pays with a key of its own."""
 
     def __init__(self, number: int) -> None:
-        self.key = public_key(bytes([number]) * 32)
+        self.private = bytes([number]) * 32
+        self.key = public_key(self.private)
         self.script = p2pkh(hash160(self.key))
 
 

@@ -53,15 +53,15 @@ async def test_a_listing_that_cannot_be_rated_keeps_no_other_waiting(
     registry.bind(BOB, bob)
     registry.intake.submit("receipt", registry.receipt(ALICE))
     registry.intake.submit("receipt", registry.receipt(BOB))
-    read = rating_loop.agent_listing
+    read = rating_loop.listing_of
 
-    def reading(repository: ListingRepository, listing: str) -> Any:
-        if listing == alice:
+    def reading(registration: Any) -> Any:
+        if registration.state.id == alice:
             raise OverflowError("a mistake")
-        return read(repository, listing)
+        return read(registration)
 
     with monkeypatch.context() as patched:
-        patched.setattr(rating_loop, "agent_listing", reading)
+        patched.setattr(rating_loop, "listing_of", reading)
         while registry.loop.step():
             pass
         ratings = ReceiptQueries(registry.store.engine).ratings([alice, bob])

@@ -28,7 +28,7 @@ from tests.oracles.rating_windows import Limits
 
 NOW = 1_790_000_000_000
 DOCUMENT = SubmittedDocument(sha256(b"d").digest(), "receipt", b"d", NOW)
-RATING = StoredRating(300, 250, 2, 5, 1, 4, 3, NOW, b"b" * 32)
+RATING = StoredRating(300, 250, 2, 5, 1, 4, 3, 0, 0, NOW, b"b" * 32)
 
 
 @pytest.fixture
