@@ -1,4 +1,4 @@
-"""Builds the payment claim for an offer (A2B §4.2): a signed transaction on Bitcoin SV, which the server sends."""
+"""Builds the payment claim for an offer (A2B §4.2): a signed transaction on a UTXO chain, which the server sends."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 
 from overlay.publish.coins import Coin
 from overlay.publish.keys import PublisherKey
+from overlay.publish.relay_policy import RELAYED
 from overlay.publish.transactions import DEFAULT_FEE_RATE, fund, sign
-from parsers.bitcoin.address import key_hash
+from parsers.bitcoin.address import PREFIXES, p2pkh_hash
 from parsers.bitcoin.script import p2pkh
 from parsers.bitcoin.tx import TxOutput
 from parsers.cards.offers import Offer
@@ -20,7 +21,13 @@ from parsers.claims.amount_due import PaymentRefusedError, check_currency, due, 
 from parsers.claims.payment import Payment, PaymentTerms, UtxoChain, verify
 
 CURRENCY = "BSV"
-"""The currency in which claims are paid here."""
+"""The currency in which claims are paid unless another one is named."""
+
+FORKID_COINS = ("bsv", "bch")
+"""The coins whose signatures carry SIGHASH_FORKID."""
+
+PAYABLE = tuple(coin.upper() for coin in RELAYED)
+"""The currencies in which claims can be paid: P2PKH outputs of one key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,32 +75,43 @@ def build_claim(
     most_satoshis: int,
     stage: str | None = None,
     rate: Decimal | None = None,
-    fee_rate: int = DEFAULT_FEE_RATE,
+    fee_rate: int | None = None,
     refund_address: str | None = None,
+    currency: str = CURRENCY,
+    network: str | None = None,
 ) -> SignedPayment:
-    """The claim that pays an offer in BSV from these coins, which the key spends. `rate` is satoshis' coin for one unit
-    of the offer's currency, not needed where that is BSV, too. Nothing above `most_satoshis` is signed, the fee aside.
+    """The claim that pays an offer in a currency of PAYABLE from these coins, which the key spends; `network` is that
+    of the addresses, by default the one that the key names. `rate` is the coins for one unit of the offer's currency,
+    not needed where that is the same. Nothing above `most_satoshis` is signed, the fee aside: `fee_rate` is in satoshis
+    per 1,000 bytes, by default what nodes relay.
 
     Raises PaymentRefusedError where the offer cannot be paid so, CoinsError where the coins do not suffice.
     """
-    check_currency(offer, CURRENCY)
+    check_currency(offer, currency)
     stage = stage_of(offer, stage)
-    needed = satoshis(due(offer, stage, CURRENCY, rate).amount)
+    needed = satoshis(due(offer, stage, currency, rate).amount)
     if needed > most_satoshis:
         detail = f"{needed:,} satoshis are due, and at most {most_satoshis:,} may be paid"
         raise PaymentRefusedError("AmountInsufficient", "amount", detail)
-    script = p2pkh(_address(offer, key))
-    draft = sign(fund([TxOutput(needed, script)], coins, key.script, fee_rate=fee_rate), key)
-    value = {"configId": offer.id, "stage": stage, "rawTx": draft.raw.hex(), "currency": CURRENCY}
+    chain = UtxoChain(currency.lower(), network or key.network)
+    script = p2pkh(_address(offer, chain))
+    a_byte, dust = RELAYED[chain.coin]
+    usual = DEFAULT_FEE_RATE if currency == CURRENCY else 1_000 * a_byte
+    outputs, rate_of_fee = [TxOutput(needed, script)], usual if fee_rate is None else fee_rate
+    unsigned = fund(outputs, coins, key.script, fee_rate=rate_of_fee, least_change=max(dust, 2))
+    draft = sign(unsigned, key, forkid=chain.coin in FORKID_COINS)
+    value = {"configId": offer.id, "stage": stage, "rawTx": draft.raw.hex(), "currency": currency}
     value |= {"refundAddress": refund_address} if refund_address else {}
-    chain = UtxoChain("bsv", key.network)
-    terms = PaymentTerms(offers=[offer], chains={CURRENCY: chain}, rate=lambda _paid, _into: rate, state=None)
+    terms = PaymentTerms(offers=[offer], chains={currency: chain}, rate=lambda _paid, _into: rate, state=None)
     return SignedPayment(value, verify(value, terms), draft.fee)
 
 
-def _address(offer: Offer, key: PublisherKey) -> bytes:
-    hash160 = key_hash(offer.address.strip())
-    if hash160 is None:
-        detail = f"the price {offer.id[:100]!a} names no P2PKH address of BSV {key.network}: {offer.address[:100]!a}"
+def _address(offer: Offer, chain: UtxoChain) -> bytes:
+    digest = p2pkh_hash(offer.address.strip(), PREFIXES[chain.coin][chain.network])
+    if digest is None:
+        detail = (
+            f"the price {offer.id[:100]!a} names no P2PKH address of {chain.coin.upper()} {chain.network}: "
+            f"{offer.address[:100]!a}"
+        )
         raise PaymentRefusedError("AddressMismatch", "address", detail)
-    return hash160
+    return digest

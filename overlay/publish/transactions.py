@@ -83,12 +83,14 @@ def fund(
     fee_rate: int = DEFAULT_FEE_RATE,
     first: Coin | None = None,
     merge: bool = False,
+    least_change: int = 2,
 ) -> Draft:
     """An unsigned transaction with these outputs and change to `owner` (a P2PKH script, which all coins have).
 
     `first` is the registration's satoshi, spent by the first input. `merge`: there are no outputs but the change, into
     which that satoshi goes. Coins are added, the largest first, until the fee of `fee_rate` satoshis per 1,000 bytes is
-    paid. Raises CoinsError when they do not suffice.
+    paid. Less than `least_change` satoshis of change are left to the fee: one satoshi could be taken for an
+    inscription. Raises CoinsError when they do not suffice.
     """
     chosen = [first] if first is not None else []
     out = sum(output.satoshis for output in outputs)
@@ -100,11 +102,11 @@ def fund(
             continue
         total = sum(coin.satoshis for coin in chosen)
         change = total - out - fee_of([*outputs, TxOutput(0, owner)], len(chosen), fee_rate)
-        if change > 1:  # a change of one satoshi could be taken for an inscription
+        if change >= least_change:
             return _draft(chosen, (*outputs, TxOutput(change, owner)), owner)
         if not merge and total - out >= fee_of(outputs, len(chosen), fee_rate):
             return _draft(chosen, tuple(outputs), owner)
-    least = out + fee_of([*outputs, TxOutput(0, owner)], len(chosen) + 1, fee_rate) + 2
+    least = out + fee_of([*outputs, TxOutput(0, owner)], len(chosen) + 1, fee_rate) + least_change
     total = sum(coin.satoshis for coin in available)
     raise CoinsError(
         f"{total:,} satoshis in {len(available)} coins do not suffice: some {least:,} are needed "
@@ -137,13 +139,16 @@ def _plain(data: bytes) -> bytes:
     return bytes((len(data),)) + data
 
 
-def sign(draft: Draft, key: PublisherKey) -> Draft:
-    """The draft with every input signed by `key`. Raises CoinsError where a coin pays to another key."""
+def sign(draft: Draft, key: PublisherKey, *, forkid: bool = True) -> Draft:
+    """The draft with every input signed by `key`; without `forkid` for BTC, LTC and DOGE. Raises CoinsError where a
+    coin pays to another key."""
     for vin, spent in enumerate(draft.spent):
         if address.lock(spent.script) != key.script:
             raise CoinsError(f"{draft.tx.inputs[vin].prevout} does not pay to {key.address}")
     inputs = tuple(
-        tx_input._replace(script=sign_p2pkh(draft.tx, vin, key.private, spent.satoshis, _script_code(spent.script)))
+        tx_input._replace(
+            script=sign_p2pkh(draft.tx, vin, key.private, spent.satoshis, _script_code(spent.script), forkid=forkid)
+        )
         for vin, (tx_input, spent) in enumerate(zip(draft.tx.inputs, draft.spent, strict=True))
     )
     return replace(draft, tx=read(serialise(inputs, draft.tx.outputs)))

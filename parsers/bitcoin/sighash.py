@@ -145,9 +145,21 @@ def p2pkh_error(
     return None
 
 
-def sign_p2pkh(tx: Transaction, vin: int, private_key: bytes, satoshis: int, script_code: bytes | None = None) -> bytes:
-    """The unlocking script of input `vin`, which spends a P2PKH output of this key with so many satoshis on BSV or BCH;
-    `script_code` is the signed part of a longer script, such as one with an envelope."""
+def sign_p2pkh(
+    tx: Transaction,
+    vin: int,
+    private_key: bytes,
+    satoshis: int,
+    script_code: bytes | None = None,
+    *,
+    forkid: bool = True,
+) -> bytes:
+    """The unlocking script of input `vin`, which spends a P2PKH output of this key with so many satoshis; `forkid` as
+    in `p2pkh_error`. `script_code` is the signed part of a longer script, such as one with an envelope."""
     key = signatures.public_key(private_key)
-    digest = forkid_digest(tx, vin, script_code or p2pkh(signatures.hash160(key)), satoshis)
-    return push(signatures.sign(private_key, digest) + bytes((ALL_FORKID,))) + push(key)
+    code = script_code or p2pkh(signatures.hash160(key))
+    if forkid:
+        digest, hash_type = forkid_digest(tx, vin, code, satoshis), ALL_FORKID
+    else:
+        digest, hash_type = legacy_digest(tx, vin, code), ALL
+    return push(signatures.sign(private_key, digest) + bytes((hash_type,))) + push(key)

@@ -19,13 +19,16 @@ from overlay.client import AsyncOverlayClient, NotVerifiedError, calls
 from overlay.client.payment_claims import build_claim, choose_offer
 from overlay.publish.coins import Coin, CoinsError, from_file
 from overlay.publish.keys import PublisherKey
+from overlay.publish.relay_policy import RELAYED
 from overlay.verify.trusted_source import open_source
-from parsers.bitcoin.address import key_hash
+from parsers.bitcoin.address import PREFIXES, address, key_hash
 from parsers.bitcoin.script import p2pkh
-from parsers.bitcoin.tx import Outpoint
+from parsers.bitcoin.sighash import p2pkh_error
+from parsers.bitcoin.tx import Outpoint, TxOutput
 from parsers.cards import AgentCard, read
 from parsers.cards.offers import Offer
 from parsers.claims.amount_due import PaymentRefusedError
+from parsers.claims.payment import UtxoChain
 from tests.chainkit import agent
 from tests.overlay.client.world import BASIC, BUYER, DOLLARS, MONTH, PAYEE, PAYER, PLACEHOLDER, PaidRegistry
 from tests.overlay.forging_server import FakeSource
@@ -79,13 +82,30 @@ def test_another_currency_is_converted_within_the_bound() -> None:
     [
         (PLACEHOLDER, PAYER, "'wt-placeholder' names no P2PKH address of BSV testnet: '1WatchtowerAddr'"),
         (BASIC | {"address": ""}, PAYER, "names no P2PKH address"),
-        (BASIC, replace(PAYER, network="mainnet"), "no output is the P2PKH script of .* on bsv mainnet"),
+        (BASIC, replace(PAYER, network="mainnet"), "names no P2PKH address of BSV mainnet"),
         (BASIC | {"currency": "LTC", "acceptedCurrencies": ["LTC"]}, PAYER, "does not accept 'BSV', only 'LTC'"),
     ],
 )
 def test_what_cannot_be_paid_is_not_signed(price: dict[str, Any], key: PublisherKey, complaint: str) -> None:
     with pytest.raises(PaymentRefusedError, match=complaint):
         build_claim(offer(price), key, COINS, most_satoshis=10**8)
+
+
+@pytest.mark.parametrize("coin", sorted(RELAYED))
+@pytest.mark.parametrize("network", ["mainnet", "testnet", "regtest"])
+def test_each_coin_that_a_gate_takes_is_paid_and_relayed(coin: str, network: str) -> None:
+    currency, (a_byte, dust) = coin.upper(), RELAYED[coin]
+    to = address(PAYEE.script, PREFIXES[coin][network]) or ""
+    price = BASIC | {"currency": currency, "amount": 0.05, "acceptedCurrencies": [currency], "address": to}
+    listed = [Coin(Outpoint(sha256(bytes((number,))).digest(), 0), 20_000_000) for number in range(3)]
+    claim = build_claim(offer(price), PAYER, listed, most_satoshis=5_000_000, currency=currency, network=network)
+    tx = claim.payment.tx
+    assert (claim.payment.paid, claim.payment.chain) == (5_000_000, UtxoChain(coin, network))
+    spent = {coin.outpoint: TxOutput(coin.satoshis, PAYER.script) for coin in listed}
+    for vin, tx_input in enumerate(tx.inputs):
+        assert p2pkh_error(tx, vin, spent[tx_input.prevout], forkid=coin in ("bsv", "bch")) is None
+    assert claim.fee >= a_byte * tx.size * (0.05 if coin == "bsv" else 1)
+    assert all(output.satoshis >= dust for output in tx.outputs)
 
 
 def test_coins_that_do_not_suffice_are_named() -> None:
