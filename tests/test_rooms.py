@@ -201,7 +201,7 @@ def test_plugs_do_not_import_each_other(folder: str) -> None:
 
 
 PLUG_NAMES = {
-    "indexer/chains": {"evm", "files", "junglebus", "node", "overlay", "failover", "solana"},
+    "indexer/chains": {"evm", "files", "junglebus", "node", "overlay", "failover", "peers", "solana"},
     "overlay/engines": {"opensearch", "native", "whoosh"},
     "overlay/systems": {path.parent.name for path in (ROOT / "overlay/systems").glob("*/__init__.py")},
     "parsers/claims": {"delegateos", "motebit", "mrp"},

@@ -35,6 +35,7 @@ SCHEMES = {
     "https": "indexer.chains.node",
     "junglebus": "indexer.chains.junglebus",
     "overlay": "indexer.chains.overlay",
+    "peers": "indexer.chains.peers",
 }
 """The module of each URL scheme; its `create(name, url, store)` makes the chain. Several kinds of source share HTTP:
 `HTTP_CHAINS` and `HTTP_OPTIONS` distinguish them."""
@@ -69,7 +70,7 @@ def create(name: str, url: str, store: HeaderStore | None = None) -> Chain:
 
 def kind(name: str, url: str) -> str:
     """The kind of source that a URL names; strangers see only this: `node`, `files`, `junglebus`,
-    `overlay`, `evm`, `erc8004` or `solana`. Raises SourceError as `module`."""
+    `overlay`, `peers`, `evm`, `erc8004` or `solana`. Raises SourceError as `module`."""
     return module(name, url).rpartition(".")[2]
 
 

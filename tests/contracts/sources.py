@@ -17,6 +17,7 @@ from tests.chainkit import Block, ChainKit
 from tests.fakes import MemoryChain
 from tests.junglebus_server import JungleBus
 from tests.nodes import Node
+from tests.peer_server import PeerServer
 from tests.serving import new_app, serving
 
 PACE = Pace(grace=20, poll=0.005, backoff=Backoff(0.005, 0.01))
@@ -26,7 +27,8 @@ PACE = Pace(grace=20, poll=0.005, backoff=Backoff(0.005, 0.01))
 class Plug:
     """A source under test. `learn` makes it know more blocks, `announce` unconfirmed transactions; `fresh` makes
     another `Chain` of the same source. `whole`: it gives all bytes of blocks; `mempool`: it tells what is unconfirmed;
-    `values`: it can tell those of all outputs; `strangers`: it has transactions that are none of the registry's."""
+    `values`: it can tell those of all outputs; `strangers`: it has transactions that are none of the registry's;
+    `by_id`: it can be asked for transactions of blocks."""
 
     fresh: Callable[[], Chain]
     learn: Callable[[Block], None]
@@ -35,6 +37,7 @@ class Plug:
     mempool: bool = True
     values: bool = True
     strangers: bool = True
+    by_id: bool = True
 
 
 @asynccontextmanager
@@ -62,6 +65,20 @@ async def http(kit: ChainKit, _folder: Path) -> AsyncIterator[Plug]:
     chain = MemoryChain(*kit.blocks)
     async with Node(chain) as server:
         yield Plug(lambda: node("demo", f"{server.url}?chain=bsv"), chain.arrive, chain.unconfirmed.__setitem__)
+
+
+@asynccontextmanager
+async def peers(kit: ChainKit, _folder: Path) -> AsyncIterator[Plug]:
+    """Two peers."""
+    async with PeerServer(MemoryChain(*kit.blocks)) as first, PeerServer(MemoryChain(*kit.blocks)) as second:
+
+        def learn(block: Block) -> None:
+            first.arrive(block)
+            second.arrive(block)
+
+        yield Plug(
+            lambda: first.chain(second), learn, lambda _txid, _raw: None, mempool=False, values=False, by_id=False
+        )
 
 
 @asynccontextmanager
@@ -112,6 +129,7 @@ PLUGS = {
     "memory": memory,
     "files": folder,
     "http": http,
+    "peers": peers,
     "several": failover,
     "junglebus": subscription,
     "overlay": overlay,

@@ -1,0 +1,165 @@
+"""A chain read from peers: the branch with most work by our own checked headers, and its blocks, which are checked by
+merkle root and witness commitment. Peers answer no question by txid."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Mapping
+
+from indexer.chains import BlockedBranch, Chain, HeaderStore
+from indexer.chains.peers.header_sync import PeerHeaderSync
+from indexer.chains.peers.pool import WINDOW, Addresses, PeerPool
+from indexer.chains.peers.wire_networks import wire_network
+from indexer.chains.prefetch import BLOCKS
+from indexer.chains.prefetch import blocks as blocks_ahead
+from indexer.chains.refused_blocks import RefusedBlocks
+from indexer.errors import SourceError, SourceUnavailableError
+from indexer.headers.header_chain import HeaderChain
+from indexer.headers.networks import Network
+from indexer.model import BlockRef
+
+WAIT_SECONDS = 10.0
+"""Seconds without a header after which a chain without a synchronised peer is unreachable."""
+
+
+class PeersChain(Chain):
+    """A chain from `count` peers at `addresses`."""
+
+    def __init__(
+        self,
+        name: str,
+        network: Network,
+        options: Mapping[str, str],
+        addresses: Addresses,
+        count: int,
+        store: HeaderStore | None = None,
+    ) -> None:
+        self.name, self._network, self._store = name, network, store
+        self._addresses, self._count = addresses, count
+        self.take_network(network, options)
+        self._refused = RefusedBlocks(name)
+        self._news = asyncio.Event()
+        self._pool: PeerPool | None = None
+        self._headers = HeaderChain(name, network, store)
+        self._sync = PeerHeaderSync(name, network, self._headers, self.first)
+
+    @property
+    def checked(self) -> str:
+        """Which rules of headers and blocks are checked, in words."""
+        witnesses = " and the commitment to its witnesses" if self.rules.segwit else ""
+        return f"{self._headers.checked}; of each block its merkle root{witnesses}"
+
+    @property
+    def silence(self) -> float:
+        """The seconds without a block while one is requested."""
+        return self._pool.answers.silence if self._pool is not None else 0.0
+
+    @property
+    def violation_count(self) -> int:
+        """How many peers broke a rule of the protocol, or sent what cannot be true."""
+        return self._pool.violation_count if self._pool is not None else 0
+
+    @property
+    def blocked(self) -> BlockedBranch | None:
+        """The lowest refused block of the best chain, until it is requested again."""
+        tip = self._headers.tip()
+        return self._refused.blocked(self._headers, tip.hash) if tip is not None else None
+
+    async def open(self) -> None:
+        """Load the stored headers, and begin to connect to peers."""
+        if self._pool is not None:
+            return
+        if self._headers.newest() is None:
+            await asyncio.to_thread(self._headers.load)
+        wire = wire_network(self._network)
+        pool = PeerPool(self.name, wire, self._addresses, self._count, self._sync, self._height, self._news.set)
+        pool.start()
+        self._pool = pool
+
+    def _height(self) -> int:
+        newest = self._headers.newest()
+        return newest.height if newest is not None else 0
+
+    async def close(self) -> None:
+        """End all connections."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    @property
+    def pool(self) -> PeerPool:
+        """The connected peers. Raises SourceError."""
+        if self._pool is None:
+            raise SourceError(f"{self.name}: the chain is not open")
+        return self._pool
+
+    # -- headers
+
+    async def tip(self) -> BlockRef | None:
+        """The newest block of the best chain, below any refused one, once a peer has sent all its headers. Raises
+        SourceUnavailableError."""
+        await self._reached()
+        best = self._headers.tip()
+        last = self._refused.last(self._headers, best.hash) if best is not None else None
+        return None if best is None or last is None else self._headers.ref(last, best.hash)
+
+    async def _reached(self) -> None:
+        """Wait until a peer has sent all its headers, while more arrive. Raises SourceUnavailableError."""
+        count, pool = -1, self.pool
+        while not pool.is_synced:
+            if self._sync.count == count:
+                raise SourceUnavailableError(
+                    f"{self.name}: {len(pool.peers)} peers are connected, and none has sent its headers; the last that "
+                    f"was left: {pool.last_error}"
+                )
+            count = self._sync.count
+            try:
+                async with asyncio.timeout(WAIT_SECONDS):
+                    while not pool.is_synced:
+                        self._news.clear()
+                        await self._news.wait()
+            except TimeoutError:
+                continue
+
+    async def ref(self, height: int) -> BlockRef | None:
+        """The best chain's block at `height`, None above the tip and from a refused block on."""
+        best = self._headers.tip()
+        last = self._refused.last(self._headers, best.hash) if best is not None else None
+        return None if best is None or last is None or height > last else self._headers.ref(height, best.hash)
+
+    async def wait(self, seconds: float) -> None:
+        """Return when there are new headers or peers, at the latest after `seconds`."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return
+        self._news.clear()
+
+    # -- blocks
+
+    async def blocks(self, first: int, last: int) -> AsyncGenerator[tuple[BlockRef, memoryview], None]:
+        """Blocks of the branch that is the best now, downloaded ahead from several peers. Raises SourceError."""
+        pool = self.pool
+        requests = min(BLOCKS, WINDOW * max(1, len(pool.peers)))
+        download = blocks_ahead(self._refs(first, last), pool.fetch, requests)
+        try:
+            async for ref, data in download:
+                yield ref, data
+        finally:
+            await download.aclose()
+
+    def _refs(self, first: int, last: int) -> Iterator[BlockRef]:
+        best = self._headers.tip()
+        end = self._refused.last(self._headers, best.hash) if best is not None else None
+        if best is None or end is None:
+            return
+        for height in range(first, min(last, end) + 1):
+            ref = self._headers.ref(height, best.hash)
+            if ref is None:
+                return
+            yield ref
+
+    async def refuse(self, ref: BlockRef, reason: str) -> None:
+        """Leave out a block, of which all peers have the same bytes, and all on top of it for a minute."""
+        self._refused.add(ref, reason)

@@ -1,0 +1,201 @@
+"""Real litecoinds followed as peers: what is read of them is what the RPC source of the same node reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from indexer.chains import Chain
+from indexer.chains.node import create as node_source
+from indexer.chains.peers import create
+from indexer.chains.peers.chain import PeersChain
+from indexer.retries import Backoff
+from parsers.bitcoin.block import tx_offsets
+from tests.conftest import missing
+from tests.fakes import MemoryChain
+from tests.indexer.chains.test_node_litecoind import card
+from tests.indexing import Indexing
+from tests.litecoind import Litecoind, binary
+from tests.peer_server import PeerServer
+from tests.ports import free_port
+from tests.waiting import until
+
+Follow = Callable[..., Awaitable[Indexing]]
+Start = Callable[..., "ListeningNode"]
+
+
+class ListeningNode(Litecoind):
+    """A litecoind that accepts peers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.peer_port = free_port()
+        super().__init__(folder, more=["-listen=1", f"-port={self.peer_port}", "-bind=127.0.0.1"])
+
+    @property
+    def address(self) -> str:
+        """Where it accepts peers."""
+        return f"127.0.0.1:{self.peer_port}"
+
+
+def peers(*addresses: str) -> PeersChain:
+    """A chain that follows these peers."""
+    return create("ltc", f"peers:?network=regtest&connect={','.join(addresses)}")
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts nodes, and kills them at the end; the first is funded."""
+    if binary() is None:
+        missing("litecoind")
+    nodes: list[ListeningNode] = []
+
+    def start_() -> ListeningNode:
+        node = ListeningNode(tmp_path / f"node-{len(nodes)}")
+        node.start()
+        if not nodes:
+            node.fund()
+        nodes.append(node)
+        return node
+
+    yield start_
+    for node in nodes:
+        node.kill()
+
+
+@pytest.fixture
+async def follow(tmp_path: Path) -> AsyncIterator[Follow]:
+    """Indexes a chain in a store of its own up to its tip; all is closed at the end."""
+    created: list[tuple[Indexing, Chain]] = []
+    numbers = count()
+
+    async def follow_(chain: Chain) -> Indexing:
+        indexing = Indexing(f"sqlite:///{tmp_path}/{next(numbers)}.db", chain)
+        created.append((indexing, chain))
+        return await indexing.catch_up()
+
+    yield follow_
+    for indexing, chain in created:
+        indexing.__exit__()
+        await chain.close()
+
+
+async def reach(indexing: Indexing, node: Litecoind) -> None:
+    """Catch up until the newest block of the node is stored: a peer announces it a moment after it is mined."""
+
+    def is_stored() -> bool:
+        newest = indexing.store.blocks.newest("ltc")
+        return newest is not None and newest.hash[::-1].hex() == node.rpc("getbestblockhash")
+
+    async with asyncio.timeout(120):
+        while not is_stored():
+            await indexing.chains[0].wait(0.2)
+            await indexing.catch_up()
+
+
+async def test_what_a_peer_delivers_is_what_the_rpc_source_reads(start: Start, follow: Follow) -> None:
+    node = start()
+    node.activate_mweb()
+    indexing = await follow(peers(node.address))
+    first, second = node.inscribe(card("one", description="y" * 3_000), chunk=400), node.inscribe(card("two"))
+    node.peg_in()
+    node.mine()
+    await reach(indexing, node)
+    update = node.update(first, card("one-again"))
+    node.point("agent.example", bytes(range(32)))
+    node.mine()
+    node.move(update)
+    node.burn(second)
+    node.mine()
+    await reach(indexing, node)
+    assert indexing.live("ltc") == {str(first)}
+    by_rpc = await follow(node_source("ltc", node.url))
+    assert indexing.facts("ltc") == by_rpc.facts("ltc")
+    assert indexing.records("ltc") == by_rpc.records("ltc")
+    assert [pointer["domain"] for pointer in indexing.records("ltc")["pointers"]] == ["agent.example"]
+    height = node.rpc("getblockcount")
+    assert indexing.hashes([height], "ltc")[height] is not None
+
+
+async def test_reorganisations_of_a_peer_are_followed(start: Start, follow: Follow) -> None:
+    node = start()
+    indexing = await follow(peers(node.address))
+    (follower,) = indexing.followers
+    for depth in range(1, 9):
+        newcomer = node.inscribe(card(f"new-{depth}"))
+        node.mine(depth)
+        await reach(indexing, node)
+        assert str(newcomer) in indexing.live("ltc")
+        node.undo(depth)
+        node.mine_empty(depth + 1)
+        await reach(indexing, node)
+        assert str(newcomer) not in indexing.live("ltc")
+        assert follower.progress.reorgs == depth
+        node.mine()
+        await reach(indexing, node)
+    assert indexing.facts("ltc") == (await follow(node_source("ltc", node.url))).facts("ltc")
+
+
+async def test_a_killed_peer_is_connected_to_again(
+    start: Start, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.sync.follower.BACKOFF", Backoff(0.05, 60))
+    monkeypatch.setattr("indexer.chains.peers.chain.WAIT_SECONDS", 0.5)
+    node = start()
+    indexing = await follow(peers(node.address))
+    (follower,) = indexing.followers
+    running = asyncio.create_task(follower.run())
+    for _ in range(2):
+        node.mine(3)
+        await until(lambda: follower.progress.height == node.rpc("getblockcount"))
+        node.flush()
+        node.kill()
+        await until(lambda: follower.progress.state == "unreachable")
+        await asyncio.to_thread(node.start)
+        await until(lambda: follower.progress.state == "following")
+    node.mine(5)
+    await until(lambda: follower.progress.hash[::-1].hex() == node.rpc("getbestblockhash"))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize("lie", ["witness", "transaction"])
+async def test_of_two_peers_a_liar_is_left(lie: str, start: Start, follow: Follow) -> None:
+    node = start()
+    expected = node.inscribe(card("one"))
+    node.mine(3)
+    liar = PeerServer(MemoryChain(*node.blocks, name="ltc", coin="ltc"))
+    liar.altered = without_last if lie == "transaction" else lambda raw: raw.replace(b'"one"', b'"two"')
+    async with liar:
+        chain = peers(liar.address, node.address)
+        await chain.open()
+        await until(lambda: sum(peer.is_synced for peer in chain.pool.peers) == 2)
+        indexing = await follow(chain)
+        assert indexing.live("ltc") == {str(expected)}
+        assert chain.violation_count >= 1
+        assert liar.blocks
+        assert indexing.facts("ltc") == (await follow(node_source("ltc", node.url))).facts("ltc")
+
+
+def without_last(raw: bytes) -> bytes:
+    """A block without its last transaction, if it has several."""
+    offsets = tx_offsets(raw, segwit=True).tolist()
+    return raw[:80] + bytes([len(offsets) - 2]) + raw[81 : offsets[-2]] if len(offsets) > 2 else raw
+
+
+async def test_two_real_peers_deliver_blocks_and_one_may_go(start: Start, follow: Follow) -> None:
+    node, other = start(), start()
+    other.rpc("addnode", node.address, "onetry")
+    await until(lambda: other.rpc("getblockcount") == node.rpc("getblockcount"))
+    chain = peers(node.address, other.address)
+    indexing = await follow(chain)
+    node.kill()
+    miner = node
+    await asyncio.to_thread(miner.start)
+    other.kill()
+    node.mine(30)
+    await reach(indexing, node)
+    assert indexing.facts("ltc") == (await follow(node_source("ltc", node.url))).facts("ltc")
