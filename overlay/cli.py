@@ -19,6 +19,7 @@ from overlay.commands import (
     check,
     diagnose,
     forget,
+    hide,
     index_copy,
     migrate,
     mirror,
@@ -38,6 +39,7 @@ EXIT_CODES = {
     "overlay.listings.lookup.ListingNotFoundError": 1,
     "overlay.api.problems.NotFoundError": 1,
     "overlay.client.errors.NotThereError": 1,
+    "overlay.client.errors.HiddenError": 1,
     "indexer.snapshot.codec.SnapshotError": 1,
     "indexer.store.backup.BackupError": 1,
     "indexer.errors.RefusedTransactionError": 1,
@@ -97,7 +99,7 @@ def parser() -> ArgumentParser:
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
         run, search, show, verify, diagnose, check, publish, status, rebuild, index_copy, snapshot, backup, migrate,
-        forget, mirror,
+        forget, hide, mirror,
     ):  # fmt: skip
         command.add(commands)
     for system in installed():

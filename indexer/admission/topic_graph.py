@@ -11,6 +11,7 @@ from indexer.store import Store
 from indexer.store.topic_outputs import TopicOutput
 from parsers.bitcoin import beef, bump
 from parsers.bitcoin.beef import Beef
+from parsers.bitcoin.tx import read
 
 
 class GraphNode(NamedTuple):
@@ -32,9 +33,9 @@ class TopicGraph:
         return [] if chain is None else self._store.topic_outputs.after(chain, score, limit)
 
     def node(self, root: bytes, txid: bytes) -> GraphNode | None:
-        """A transaction in the graph of the transaction `root`; None where it is not stored."""
+        """A transaction in the graph of the transaction `root`; None where it is not stored, or hidden."""
         chain = self._chain()
-        if chain is None:
+        if chain is None or self._store.hidden.transactions([txid]):
             return None
         proved = self._store.proofs.get(chain, txid)
         if proved is not None:
@@ -51,9 +52,10 @@ class TopicGraph:
 
     def package(self, chain: str, txid: bytes, room: int) -> tuple[GraphNode, ...]:
         """A submitted transaction that is in no block, after its ancestors up to those with a merkle path, parents
-        first; nothing where it is not stored, or with more than `room` bytes."""
+        first; nothing where it is not stored, with more than `room` bytes, or where one is of a hidden listing."""
         data = self._store.submissions.beef(chain, txid)
-        return _ancestry(_parsed(data), txid) if data is not None and len(data) <= room else ()
+        nodes = _ancestry(_parsed(data), txid) if data is not None and len(data) <= room else ()
+        return () if self._store.hidden.transactions(read(node.raw).txid for node in nodes) else nodes
 
     def _chain(self) -> str | None:
         return next((name for name, caip2 in self._store.chains().items() if caip2.startswith(PREFIX)), None)

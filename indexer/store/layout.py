@@ -17,7 +17,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 
 from indexer.declarations import declarations
 from indexer.model import SCHEMA
-from indexer.store import followers, logos, migrations, nonces, requests, statistics  # noqa: F401 - they declare
+from indexer.store import followers, hidden, logos, migrations, nonces, requests, statistics  # noqa: F401 - they declare
 from indexer.store.database import (
     BUSY_SECONDS,
     DamagedDatabaseError,

@@ -81,6 +81,14 @@ class Logos(Queries):
             checks.enlist(connection, LOGO_CHECK, {name: name for name in map(check_name, fetchable)}, now)
             self._trim(connection)
 
+    def remove(self, urls: Iterable[str]) -> None:
+        """Delete these logos, until somebody requests them again. Raises StoreError."""
+        fetchable = [url for url in urls if is_fetchable(url)]
+        with writing(self._engine) as connection:
+            for batch in batches(fetchable):
+                connection.execute(delete(logos).where(logos.c.url_sha256.in_(map(_key, batch))))
+            checks.forget(connection, LOGO_CHECK, map(check_name, fetchable))
+
     def _trim(self, connection: Connection) -> None:
         over = count(connection, logos) - self._limit
         if over > 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -17,6 +18,7 @@ from indexer.store.checks import CheckQueries
 from indexer.store.contents import ContentQueries
 from indexer.store.fetches import FetchQueries
 from indexer.store.followers import FollowerQueries
+from indexer.store.hidden import HiddenQueries
 from indexer.store.history import HistoryQueries
 from indexer.store.observed_tools import ToolQueries
 from indexer.store.outbox import Lag, OutboxQueries
@@ -52,8 +54,9 @@ class Store(Queries):
         self.signatures, self.checks = SignatureQueries(engine), CheckQueries(engine)
         self.tools = ToolQueries(engine)
         self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
-        self.submissions, self.topic_outputs = Submissions(self.primary), TopicOutputs(engine)
         self.detector = ChangeDetector(engine)
+        self.hidden = HiddenQueries(engine, self.stamp, time.time)
+        self.submissions, self.topic_outputs = Submissions(self.primary), TopicOutputs(engine, self.hidden)
         self.followers, self.second_readings = FollowerQueries(engine), SecondReadingQueries(engine)
         self._cache: dict[str, tuple[int, dict[str, str]]] = {}
 

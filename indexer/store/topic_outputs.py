@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import Engine, select
 
 from indexer.model import Status
+from indexer.store.hidden import HiddenQueries
 from indexer.store.pending import PROVED
 from indexer.store.queries import Queries, batches
 from indexer.store.registrations import newest_events
@@ -26,7 +27,11 @@ class TopicOutput(NamedTuple):
 
 
 class TopicOutputs(Queries):
-    """The outputs where registrations are now, as far as their transactions can be proved."""
+    """The outputs where registrations are now, as far as their transactions can be proved, without what is hidden."""
+
+    def __init__(self, engine: Engine, hidden: HiddenQueries) -> None:
+        super().__init__(engine)
+        self._hidden = hidden
 
     def after(self, chain: str, score: int, limit: int) -> list[TopicOutput]:
         """The first `limit` outputs with a greater score, in order; fewer only at the end of the outbox.
@@ -41,7 +46,7 @@ class TopicOutputs(Queries):
             newest_change = self._counts(statement.limit(CHANGES_AT_ONCE))
             if not newest_change:
                 break
-            outpoints = self._outpoints(chain, newest_change)
+            outpoints = self._outpoints(chain, newest_change.keys() - self._hidden.of(newest_change).keys())
             for id_, seq in sorted(newest_change.items(), key=lambda item: item[1]):
                 score = seq
                 if id_ in outpoints:

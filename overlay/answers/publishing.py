@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
@@ -161,3 +161,12 @@ class ProblemDetails(Record, kw_only=True):
         tuple[dict[str, Any], ...], Meta(description="With a 429 beyond a limit: what pays for the request (x402).")
     ] = ()
     resource: dict[str, Any] | None = None
+    reason: Annotated[
+        Literal[
+            "illegal-content", "copyright", "trademark", "personal-data", "malware", "fraud", "court-order", "other"
+        ] | None,
+        Meta(description="With a 451: why the operator hides the listing here."),
+    ] = None  # fmt: skip
+    law: Annotated[str | None, Meta(description="With a 451: the law.")] = None
+    since: Annotated[Time | None, Meta(description="With a 451: since when.")] = None
+    until: Annotated[Time | None, Meta(description="With a 451: until when.")] = None

@@ -15,10 +15,10 @@ from aiohttp.typedefs import Handler
 from indexer.masking import masked
 from indexer.store import DamagedDatabaseError, StoreError, StoreUnavailableError, WriteRefusedError
 from overlay.api.answers import NO_HEADERS, Answer, add_common_headers, problem_answer, unless_current
-from overlay.api.base_url import add_vary
+from overlay.api.base_url import add_vary, base_url
 from overlay.api.changes_api import EventStream
 from overlay.api.compression import WORTH_COMPRESSING, accepts_gzip, compressed
-from overlay.api.problems import NotFoundError, ProblemError
+from overlay.api.problems import ProblemError, listing_problem
 from overlay.api.rate_limits import LimitResult
 from overlay.api.request_context import CONTEXT, RequestContext, Requirements
 from overlay.api.request_cost import COST, measured
@@ -150,7 +150,7 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
     except ProblemError as error:
         problem = error
     except ListingNotFoundError as error:
-        problem = NotFoundError(str(error))
+        problem = listing_problem(error, base_url(request))
     except web.HTTPException as error:
         problem = _from_aiohttp(request, error)
     except ConnectionResetError:

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
+from overlay.listings.lookup import ListingHiddenError, ListingNotFoundError
+from overlay.text.timestamps import timestamp
+
 TYPE = "application/problem+json"
 _NAMED_IN_DETAIL = 5
 MAX_FAULTS = 100
@@ -78,3 +81,16 @@ class NotFoundError(ProblemError):
 
     def __init__(self, detail: str) -> None:
         super().__init__(404, detail)
+
+
+def listing_problem(error: ListingNotFoundError, base: str) -> ProblemError:
+    """The problem for a listing that is not there: a 404; a 451 (RFC 7725) where the operator of the server at this
+    base URL hides it."""
+    if not isinstance(error, ListingHiddenError):
+        return NotFoundError(str(error))
+    decision = error.decision
+    members = {"reason": decision.reason.value, "law": decision.law or None, "since": timestamp(decision.since)}
+    stated = {name: value for name, value in members.items() if value} | (
+        {} if decision.until is None else {"until": timestamp(decision.until)}
+    )
+    return ProblemError(451, str(error), headers={"Link": f'<{base}/>; rel="blocked-by"'}, members=stated)

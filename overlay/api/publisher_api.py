@@ -23,7 +23,7 @@ from overlay.duplicates.earlier_listings import EarlierListings
 from overlay.engines import EngineError
 from overlay.listings import card_check as checks
 from overlay.listings.ids import parse_id
-from overlay.listings.lookup import registration
+from overlay.listings.lookup import check_hidden, check_transaction, registration
 from overlay.text.compact_json import encode
 from overlay.text.timestamps import timestamp
 from parsers.bitcoin.tx import transaction_name
@@ -53,7 +53,12 @@ async def diagnose(request: web.Request) -> web.Response:
 
 
 async def _diagnosis_by_id(request: web.Request, text: str) -> dict[str, Any]:
-    return await run_in(request, LOOKUPS, request.app[SERVICES].publishing.diagnose, _what(text))
+    return await run_in(request, LOOKUPS, _diagnosed_by_id, request.app[SERVICES], _what(text))
+
+
+def _diagnosed_by_id(services: AppServices, name: str) -> dict[str, Any]:
+    check_transaction(services.store, name[:64])
+    return services.publishing.diagnose(name)
 
 
 async def diagnose_raw(request: web.Request) -> web.Response:
@@ -165,6 +170,7 @@ async def recheck(request: web.Request) -> web.Response:
     was fetched last. Repeating it changes nothing."""
     services, text = request.app[SERVICES], request.match_info["id"]
     plain, _ = parse_id(text)
+    await in_thread(check_hidden, services.store, [plain] if plain.isprintable() else (), text)
     rechecks = (
         await in_thread(services.publishing.recheck, plain, int(time.time() * 1000)) if plain.isprintable() else []
     )

@@ -111,7 +111,7 @@ class Route:
 
 
 _search = partial(Route, tag="search", conditional=True, action="search")
-_listing = partial(Route, tag="listings", errors=(404,), conditional=True, action="search")
+_listing = partial(Route, tag="listings", errors=(404, 451), conditional=True, action="search")
 _documents = partial(Route, tag="claims")
 _publishing = partial(Route, tag="publishers", method="POST", limit="costly")
 _operation = partial(Route, tag="operation")
@@ -128,8 +128,8 @@ ROUTES = (
     _listing("/v1/listings/{id}/tools", listing_api.tools, "Tools"),
     _listing("/v1/headers", listing_api.headers, "Headers", parameters=HEADERS, errors=()),
     _publishing(
-        "/v1/listings/{id}/recheck", publisher_api.recheck, "Recheck", errors=(404, 409), status=202, limit="ingest",
-        action="submit",
+        "/v1/listings/{id}/recheck", publisher_api.recheck, "Recheck", errors=(404, 409, 451), status=202,
+        limit="ingest", action="submit",
     ),
     _listing("/v1/listings/{id}", listing_api.listing, "ListingOrIds", empty=(303,)),
     _listing("/v1/quote", quote_api.quote, "Quote", parameters=QUOTE, conditional=False),
@@ -137,7 +137,9 @@ ROUTES = (
         "/v1/verify/{kind}", verification_api.verify, "Verdict", method="POST", body="Claim", limit="costly",
         errors=(400, 404, 408, 413, 415, 503),
     ),
-    _publishing("/v1/diagnose/{what}", publisher_api.diagnose, "Diagnosis", method="GET", action="search"),
+    _publishing(
+        "/v1/diagnose/{what}", publisher_api.diagnose, "Diagnosis", method="GET", errors=(451,), action="search",
+    ),
     _publishing("/v1/diagnose", publisher_api.diagnose_raw, "Diagnosis", body="RawTransaction", action="search"),
     _publishing("/v1/check", publisher_api.check, "Check", parameters=CHECK, body="CardOrPrices"),
     _publishing(

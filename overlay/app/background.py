@@ -21,6 +21,7 @@ from indexer.sync import request_loop
 from indexer.sync.follower import Follower
 from overlay.app.chain_loops import transaction_source
 from overlay.app.fetching import build_fetch_loop, sends_requests
+from overlay.app.hidden_listings import hide_job
 from overlay.app.memory import FreedMemory, release_memory
 from overlay.app.scheduler import Scheduler
 from overlay.app.status_service import LOOK_SECONDS, StatusService
@@ -59,7 +60,7 @@ class IndexerJobs:
     def jobs(self) -> list[PeriodicJob]:
         """The periodic jobs of a process that indexes."""
         settings = self._settings
-        jobs: list[PeriodicJob] = []
+        jobs: list[PeriodicJob] = [hide_job(self._store, self._writer, self._notifier.notify)]
         if self._followers:
             jobs += self._fetch_requested()
             if sends_requests(settings):

@@ -9,6 +9,7 @@ from overlay.client.async_client import AsyncOverlayClient
 from overlay.client.calls import SearchFilters
 from overlay.client.errors import (
     ClientError,
+    HiddenError,
     NotThereError,
     NotVerifiedError,
     RefusedError,
@@ -21,6 +22,6 @@ from overlay.client.exchange import ClientLimits
 from overlay.client.sync_client import OverlayClient
 
 __all__ = [
-    "AsyncOverlayClient", "ClientError", "ClientLimits", "NotThereError", "NotVerifiedError", "OverlayClient",
-    "Position", "RefusedError", "RemoteError", "RemoteProblemError", "SearchFilters", "UrlError",
+    "AsyncOverlayClient", "ClientError", "ClientLimits", "HiddenError", "NotThereError", "NotVerifiedError",
+    "OverlayClient", "Position", "RefusedError", "RemoteError", "RemoteProblemError", "SearchFilters", "UrlError",
 ]  # fmt: skip

@@ -43,11 +43,15 @@ class RemoteProblemError(ClientError):
 
 
 class RefusedError(RemoteProblemError):
-    """The overlay refuses the request as wrong (a 4xx other than 404 and 429)."""
+    """The overlay refuses the request as wrong (a 4xx other than 404, 429 and 451)."""
 
 
 class NotThereError(RemoteProblemError):
     """The overlay does not have it (404)."""
+
+
+class HiddenError(RemoteProblemError):
+    """The operator of the overlay hides the listing by law (451); another overlay may show it."""
 
 
 class NotVerifiedError(ClientError):
@@ -61,5 +65,6 @@ class NotVerifiedError(ClientError):
 
 def problem_error(url: str, status: int, value: object, retry_after: float | None) -> RemoteProblemError:
     """The exception for an answer of status 400 or above with this JSON as its body."""
-    kind = NotThereError if status == 404 else RefusedError if 400 <= status < 500 and status != 429 else None
-    return (kind or RemoteProblemError)(url, status, value if isinstance(value, dict) else {}, retry_after)
+    kinds = {404: NotThereError, 429: RemoteProblemError, 451: HiddenError}
+    kind = kinds.get(status, RefusedError if status < 500 else RemoteProblemError)
+    return kind(url, status, value if isinstance(value, dict) else {}, retry_after)

@@ -17,6 +17,7 @@ from parsers.bitcoin.tx import Outpoint, transaction_name
 from parsers.pointers.locator import a_label
 
 if TYPE_CHECKING:
+    from indexer.store.hidden import HideDecision
     from overlay.listings.assembler import Revisions
     from overlay.listings.records import Registration
     from overlay.listings.repository import ListingRepository
@@ -64,12 +65,32 @@ class ListedUnderError(ListingNotFoundError):
         self.ids = ids
 
 
+class ListingHiddenError(ListingNotFoundError):
+    """The operator hides the listing by law; the message is for people, and `decision` says why."""
+
+    def __init__(self, text: str, decision: HideDecision) -> None:
+        super().__init__(f"{_quoted(text)} is {decision.sentence}")
+        self.decision = decision
+
+
+def check_hidden(repository: ListingRepository, ids: Iterable[str], text: str) -> None:
+    """Raise ListingHiddenError where one of these registrations or pointers is hidden; messages name it as `text`."""
+    for decision in repository.hidden(ids).values():
+        raise ListingHiddenError(text, decision)
+
+
+def check_transaction(repository: ListingRepository, txid: str) -> None:
+    """Raise ListingHiddenError for a transaction (display order) of a hidden listing."""
+    check_hidden(repository, repository.ids_of(bytes.fromhex(txid)[::-1], None), txid)
+
+
 def registration(repository: ListingRepository, registration_id: str, text: str) -> Registration:
     """The registration with this id; messages name it as `text`, as the client wrote it.
 
-    Raises ListingNotFoundError.
+    Raises ListingNotFoundError, which is a ListingHiddenError for what is hidden.
     """
     well_formed = _is_well_formed(registration_id)
+    check_hidden(repository, [registration_id] if well_formed else (), text)
     record = repository.listing(registration_id) if well_formed else None
     if record is None and well_formed and (pointers := repository.pointers(registration_id)) is not None:
         raise ListingNotFoundError(f"{_quoted(text)} is not listed: {why_not(pointers)}")
@@ -105,9 +126,11 @@ def listings_by_id(
     repository: ListingRepository, ids: Iterable[str], revisions: Revisions | None = None
 ) -> dict[str, tuple[Listing, ...]]:
     """The listings of the registrations of these ids, read together. Ids of no registration, or of one without a
-    fetched card, are left out. `revisions` are those of these registrations where they were read before."""
+    fetched card, and what is hidden, are left out. `revisions` are those of these registrations where they were read
+    before."""
     registration_ids = {id_: parse_id(id_)[0] for id_ in ids}
-    records = repository.listings(registration_ids.values(), revisions)
+    hidden = repository.hidden(registration_ids.values())
+    records = repository.listings(set(registration_ids.values()) - hidden.keys(), revisions)
     return {
         id_: _listings_of(record, record.card_body)
         for id_, registration_id in registration_ids.items()
@@ -145,6 +168,7 @@ def single_listing(repository: ListingRepository, text: str) -> Listing:
 def history(repository: ListingRepository, text: str) -> dict[str, Any]:
     """The history of a registration, the newest revision first. Raises ListingNotFoundError."""
     registration_id, _ = parse_id(text)
+    check_hidden(repository, [registration_id] if _is_well_formed(registration_id) else (), text)
     entries = repository.history(registration_id) if _is_well_formed(registration_id) else []
     if not entries:
         registration(repository, registration_id, text)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from overlay.listings.ids import parse_id
 from overlay.listings.lookup import ListingNotFoundError, registration
 from overlay.listings.stored_proofs import Located, NoProofError, StoredProof
 from overlay.text.timestamps import timestamp
+from parsers.bitcoin.tx import read
 
 if TYPE_CHECKING:
     from indexer.store.proofs import Proved
@@ -28,6 +30,8 @@ def proof(repository: ListingRepository, text: str, first: int | None = None) ->
         proof = repository.proof(plain)
     except NoProofError as error:
         raise ListingNotFoundError(f"there is no proof of {plain}: {error}") from error
+    if repository.hidden_transactions(_txids(proof)):
+        raise ListingNotFoundError(f"there is no proof of {plain} here: a transaction in it is of a hidden listing")
     members = _members(plain, proof)
     if listing.owner_checked is not None:
         members["ownerCheckedAt"] = timestamp(listing.owner_checked)
@@ -35,6 +39,13 @@ def proof(repository: ListingRepository, text: str, first: int | None = None) ->
         headers = repository.headers(proof.chain, first, MAX_HEADERS)
         members |= {"from": first, "headers": [header.hex() for header in headers]}
     return members
+
+
+def _txids(proof: StoredProof) -> Iterator[bytes]:
+    """The transactions of a proof."""
+    yield from (located.proved.txid for located in (proof.winner, proof.current) if located is not None)
+    yield from (hop.txid for hop in (*(proof.before or ()), *(proof.after or ())))
+    yield from (read(raw).txid for raw in proof.parents)
 
 
 def _members(id_: str, proof: StoredProof) -> dict[str, Any]:

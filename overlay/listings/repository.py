@@ -8,6 +8,7 @@ from dataclasses import replace
 from indexer import store
 from indexer.model import Drift
 from indexer.resolution.pointer_service import PointerListing, drifts, is_outpoint, pointer_listing
+from indexer.store.hidden import HideDecision
 from overlay.installation import NAMES
 from overlay.listings.assembler import Assembler, Revisions
 from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, Registration
@@ -62,6 +63,14 @@ class ListingRepository:
                 first = (record.confirmed or record.pending)[0].chain
                 on_chain[id_] = next(history for history in by_chain(record) if history.chain == first)
         return pointed | self._assembler.newest(on_chain)
+
+    def hidden(self, ids: Iterable[str], /) -> dict[str, HideDecision]:
+        """The decisions of the operator that hide registrations and pointers here, by their ids."""
+        return self.store.hidden.of(ids)
+
+    def hidden_transactions(self, txids: Iterable[bytes], /) -> set[bytes]:
+        """The transactions, of those passed in (internal byte order), of what is hidden."""
+        return self.store.hidden.transactions(txids)
 
     def pointers(self, id: str, /) -> PointerListing | None:  # noqa: A002
         """The pointers to an id, None without any."""

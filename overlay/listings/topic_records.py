@@ -28,8 +28,10 @@ class TopicRecords:
 
     def mined(self, chain: str, txids: Iterable[bytes], room: int, /) -> dict[bytes, Proof]:
         """The stored transactions of these (txids in internal byte order), each with its merkle path: in this order as
-        many as have `room` bytes in all, without those that are too large."""
+        many as have `room` bytes in all, without those that are too large, and those of hidden listings."""
         requested = list(dict.fromkeys(txids))
+        hidden = self._store.hidden.transactions(requested)
+        requested = [txid for txid in requested if txid not in hidden]
         sizes = self._store.proofs.sizes(chain, requested)
         chosen: list[bytes] = []
         for txid in requested:
@@ -59,7 +61,7 @@ class TopicRecords:
 
     def parent(self, txid: bytes, /) -> bytes | None:
         """A raw transaction with output values that were needed to follow a satoshi, None where it is not stored."""
-        return self._store.content.parents([txid]).get(txid)
+        return None if self._store.hidden.transactions([txid]) else self._store.content.parents([txid]).get(txid)
 
     def merkle_paths(self, chain: str, height: int, txids: Iterable[bytes], /) -> dict[bytes, bytes]:
         """The stored merkle paths (BRC-74) of the transactions, of those passed in, that are in the block at a

@@ -75,7 +75,7 @@ class DocumentReader:
 
     def documents(self, registrations: Iterable[str]) -> Iterator[Document]:
         """The documents of these registrations and pointers: one for each listing and range of heights, and one for an
-        unconfirmed state or a fetched card."""
+        unconfirmed state or a fetched card; none of what is hidden."""
         portions = chain.from_iterable(portions for _, portions in self.commits(registrations))
         return chain.from_iterable(documents for _, documents in portions)
 
@@ -118,7 +118,8 @@ class DocumentReader:
         self, ids: Sequence[str], records: Revisions, digests: Iterable[bytes],
         histories_of: Mapping[str, Sequence[ChainHistory]],
     ) -> Iterator[Document]:  # fmt: skip
-        chains, key = self._store.chains(), self._store.hash_key
+        chains, key, hidden = self._store.chains(), self._store.hash_key, self._store.hidden.of(ids)
+        ids = [id_ for id_ in ids if id_ not in hidden]
         elsewhere: set[str] = set()
         for registration in self._assembler.pointed(ids, records):
             if registration.state.id in records:

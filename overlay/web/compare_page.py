@@ -6,9 +6,10 @@ from aiohttp import web
 
 from overlay.api import listing_api
 from overlay.api.answers import SERVICES, weak_etag
+from overlay.api.base_url import base_url
 from overlay.api.executors import RECORDS, run_in
 from overlay.api.parameters import COMPARE, pairs, read
-from overlay.api.problems import BadRequestError, NotFoundError, ProblemError
+from overlay.api.problems import BadRequestError, ProblemError, listing_problem
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.web.rendering import html_answer, problem_page, render, wants_json
 
@@ -32,7 +33,7 @@ async def compare(request: web.Request) -> web.Response:
             raise BadRequestError(faults)
         shown = await run_in(request, RECORDS, listing_api.comparison, request.app[SERVICES], parameters)
     except ListingNotFoundError as error:
-        return problem_page(NotFoundError(str(error)))
+        return problem_page(listing_problem(error, base_url(request)))
     except ProblemError as problem:
         return problem_page(problem)
     terms = {name: next((value for key, value in filled if key == name), "") for name in ("calls", "priceCurrency")}

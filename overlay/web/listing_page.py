@@ -13,8 +13,9 @@ from aiohttp import web
 from indexer.headers.networks import SCRYPT, by_caip2, mined
 from overlay.api import listing_api, values
 from overlay.api.answers import SERVICES, weak_etag
+from overlay.api.base_url import base_url
 from overlay.api.executors import RECORDS, run_in
-from overlay.api.problems import NotFoundError
+from overlay.api.problems import listing_problem
 from overlay.api.protocol_requests import read_item
 from overlay.api.services import AppServices
 from overlay.api.shared_services import RECEIPTS
@@ -85,7 +86,7 @@ async def listing(request: web.Request) -> web.Response:
     except lookup.ListingNotFoundError as error:
         if isinstance(error, lookup.ListedUnderError) and (moved := listing_api.redirect("/listings/", error)):
             return moved
-        return problem_page(NotFoundError(str(error)))
+        return problem_page(listing_problem(error, base_url(request)))
     return html_answer(body, etag=weak_etag(body))
 
 

@@ -33,9 +33,11 @@ ROUTES = (
     _documentation("/docs/api/{tag}", guide.api_group, None, media=(HTML,), errors=(404,)),
     _documentation("/docs/{page}", guide.guide_page, None, media=(HTML,), errors=(404,)),
     _page("/", search_page.search, "Page", parameters=_FORM_FIELDS, empty=(302,), conditional=True),
-    _page("/listings/{id}", listing_page.listing, "Listing", errors=(404,), conditional=True),
-    _page("/compare", compare_page.compare, "Comparison", parameters=_COMPARE_FIELDS, errors=(404,), conditional=True),
-    _page("/publish", publish_page.publish, "Diagnosis", limit="costly"),
+    _page("/listings/{id}", listing_page.listing, "Listing", errors=(404, 451), conditional=True),
+    _page(
+        "/compare", compare_page.compare, "Comparison", parameters=_COMPARE_FIELDS, errors=(404, 451), conditional=True,
+    ),
+    _page("/publish", publish_page.publish, "Diagnosis", errors=(451,), limit="costly"),
     _page(
         "/publish", publish_page.publish_pasted, "Diagnosis", method="POST", body="PublishForm", body_media=FORM,
         empty=(303,), limit="costly",

@@ -15,6 +15,7 @@ from aiohttp import web
 from indexer.admission.topic_graph import GraphNode
 from indexer.model import BlockRef, Drift, Event, EventKind, Proof, RegistrationState, Status
 from indexer.resolution.pointer_service import PointerListing
+from indexer.store.hidden import HideDecision
 from indexer.store.proofs import Proved
 from indexer.store.requests import TransactionRequest
 from overlay.api.services import AppServices, ProcessInfo, PublisherServices, SiteSettings
@@ -137,6 +138,12 @@ class FakeStore:
 
     def ids_of(self, _: bytes, __: object, /) -> list[str]:
         return []
+
+    def hidden(self, _: Iterable[str], /) -> dict[str, HideDecision]:
+        return {}
+
+    def hidden_transactions(self, _: Iterable[bytes], /) -> set[bytes]:
+        return set()
 
     def pointers(self, _: str, /) -> PointerListing | None:
         return None

@@ -210,7 +210,7 @@ API = SystemApi(
         _route("/search", search, "ArdResults", method="POST", body="ArdSearch"),
         _route("/explore", explore, "ArdFacets", method="POST", body="ArdExplore"),
         _route("/agents", agents, "ArdEntries", parameters=_LIST, conditional=True),
-        _route("/agents/{id}", agent, "CatalogEntry", errors=(404,), conditional=True),
+        _route("/agents/{id}", agent, "CatalogEntry", errors=(404, 451), conditional=True),
         _route("/.well-known/ai-catalog.json", catalog, "AiCatalog", conditional=True),
     ),
     schemas=SCHEMAS,

@@ -68,7 +68,8 @@ def drawing(days: DayBits, words: str, now: datetime) -> str:
 API = SystemApi(
     routes=(
         Route(
-            "/v1/listings/{id}/health.svg", strip, None, tag="listings", media=(SVG,), errors=(404,), action="search",
+            "/v1/listings/{id}/health.svg", strip, None, tag="listings", media=(SVG,), errors=(404, 451),
+            action="search",
         ),
     )
 )  # fmt: skip

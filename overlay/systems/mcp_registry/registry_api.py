@@ -174,7 +174,7 @@ SCHEMAS: dict[str, Any] = {
 _route = partial(Route, tag="MCP Registry", error_response=error_response, error_media=PROBLEM_TYPE)
 
 
-_one_route = partial(_route, parameters=_SERVER_PARAMETERS, errors=(404,), conditional=True)
+_one_route = partial(_route, parameters=_SERVER_PARAMETERS, errors=(404, 451), conditional=True)
 _refused = partial(_route, handler=refuse, answer=None, errors=(501,))
 _state_route = partial(_route, answer="RegistryState", limit=None)
 

@@ -14,13 +14,13 @@ from overlay.api import values
 from overlay.api.answers import SERVICES, body, conditional, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.parameters import WHOLE, parameter, read_query, table
-from overlay.api.problems import NotFoundError, ProblemError
+from overlay.api.problems import NotFoundError, ProblemError, listing_problem
 from overlay.api.protocol_requests import get
 from overlay.api.request_context import CONTEXT
 from overlay.api.request_id import REQUEST_ID
 from overlay.api.routes import Handler, Route
 from overlay.api.systems import SystemApi
-from overlay.listings.lookup import ListingNotFoundError
+from overlay.listings.lookup import ListingHiddenError, ListingNotFoundError
 from overlay.systems.mrp import exchanges, registration, route_offers
 from overlay.systems.mrp.authentication import authenticate
 from overlay.systems.mrp.envelopes import (
@@ -81,6 +81,8 @@ async def manifest(request: web.Request) -> web.Response:
     id_, capability = request.match_info["id"], read_query(request, _MANIFEST).get("capability")
     try:
         item = await get(request, id_)
+    except ListingHiddenError:
+        raise
     except ListingNotFoundError:
         matches = (await exchanges.with_capability(request, id_, [("limit", "20")]))[0]
         if not matches:
@@ -158,7 +160,7 @@ async def _answer(request: web.Request, message: Any, msg_type: str, exchange: E
             raise MrpError("MRP_INVALID_REQUEST", f"msg_type is {envelope.msg_type}: here it is {msg_type}")
         answered, payload = await exchange(request, envelope)
     except (ProblemError, ListingNotFoundError) as error:
-        problem = error if isinstance(error, ProblemError) else NotFoundError(str(error))
+        problem = error if isinstance(error, ProblemError) else listing_problem(error, base_url(request))
         if problem.status >= 429:
             raise
         answered, payload = "ERROR", error_payload(problem, REQUEST_ID.get())
@@ -234,7 +236,7 @@ API = SystemApi(
             "MrpManifest",
             media=(MANIFEST_TYPE,),
             parameters=_MANIFEST,
-            errors=(404,),
+            errors=(404, 451),
         ),
         _route("/mrp/registry/query", query, "MrpRegistryPage", parameters=_QUERY),
         _registration("/mrp/registry/submit", registration.submit, "MrpChallenge", body="MrpSubmission"),

@@ -152,16 +152,16 @@ API = SystemApi(
     schemas=body_schemas({"EvidenceOfWork": ReceiptBody}),
     routes=(
         Route(
-            "/v1/listings/{id}/evidence", evidence, "Evidence", tag="listings", parameters=RECEIPTS, errors=(404,),
+            "/v1/listings/{id}/evidence", evidence, "Evidence", tag="listings", parameters=RECEIPTS, errors=(404, 451),
             conditional=True, action="search",
         ),
         _documents(
             "/v1/evidence", submit, "AcceptedEvidence", method="POST", body="EvidenceOfWork", limit="costly",
             errors=(400, 404, 408, 413, 415, 503), action="rate",
         ),
-        _documents("/v1/evidence/{sha256}", document, "ClaimDocument", errors=(404,), action="search"),
+        _documents("/v1/evidence/{sha256}", document, "ClaimDocument", errors=(404, 451), action="search"),
         Route(
-            "/listings/{id}/evidence", page, "Evidence", tag="pages", media=(HTML, JSON), errors=(404,),
+            "/listings/{id}/evidence", page, "Evidence", tag="pages", media=(HTML, JSON), errors=(404, 451),
             conditional=True,
         ),
     ),

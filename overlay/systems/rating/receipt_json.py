@@ -7,7 +7,7 @@ from typing import Any
 
 from indexer.store import Store
 from overlay.listings.ids import parse_id
-from overlay.listings.lookup import ListingNotFoundError
+from overlay.listings.lookup import ListingNotFoundError, check_hidden
 from overlay.listings.repository import ListingRepository
 from overlay.systems.rating.listing_facts import FactsReader, listing_of
 from overlay.systems.rating.rating_facts import item_rating
@@ -36,6 +36,7 @@ class ReceiptReader:
         rated by, and a page of its records by digest, with `next` for the page after it. Raises ListingNotFoundError,
         and ForeignPositionError unless `after` is that of one of its records."""
         id_ = parse_id(text)[0]
+        check_hidden(self._repository, [id_], text)
         listing = listing_of(self._repository.listing(id_))
         if listing is None:
             raise ListingNotFoundError(f"no listing with a card has the id {text[:200]!a}")
@@ -77,7 +78,9 @@ class ReceiptReader:
         }
 
     def document(self, sha256: bytes) -> bytes | None:
-        """The bytes of a document: a receipt tree, an attestation, an envelope, the proof of a payment, or a token."""
+        """The bytes of a document: a receipt tree, an attestation, an envelope, the proof of a payment, or a token.
+        Raises ListingHiddenError for one with records of a hidden listing."""
+        check_hidden(self._repository, self._receipts.listings_of(sha256), sha256.hex())
         document = self._receipts.document(sha256)
         return document.body if document else None
 

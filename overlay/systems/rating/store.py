@@ -269,6 +269,11 @@ class ReceiptQueries(Queries):
         records = (StoredReceipt(**row) for row in matches)
         return sorted(records, key=lambda record: (record.digest, record.counter_signer))
 
+    def listings_of(self, document: bytes) -> list[str]:
+        """The listings with records from a document."""
+        named = or_(receipts.c.document == document, receipts.c.proof == document)
+        return self._scalars(select(receipts.c.listing).where(named).distinct())
+
     def page(self, listing: str, after: tuple[bytes, str] | None, limit: int) -> list[StoredReceipt]:
         """At most `limit` records of a listing by digest and counter-signer, after a pair of these."""
         key = (receipts.c.digest, receipts.c.counter_signer)
