@@ -253,3 +253,13 @@ class Drift(NamedTuple):
 
     sha256: bytes
     since: int
+
+
+class PeerRecord(NamedTuple):
+    """The address of a peer of a network: how often in succession its connection failed, until when it is not connected
+    to (seconds since 1970), and whether it ever sent the headers that were requested."""
+
+    address: str
+    failures: int
+    away_until: int
+    is_good: bool

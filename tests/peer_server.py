@@ -46,8 +46,8 @@ class Connection:
 class PeerServer:
     """Serves a chain in memory. `requests` counts messages by command, `blocks` the hashes of blocks requested."""
 
-    def __init__(self, chain: MemoryChain, *, services: int = 0x21, height: int | None = None) -> None:
-        self.source, self.services, self.height = chain, services, height
+    def __init__(self, chain: MemoryChain, *, services: int = 0x21, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.source, self.services = chain, services
         self.magic = bytes.fromhex(MAGICS[chain.rules.coin])
         self.instead: dict[str, Answer] = {}
         self.withheld: set[bytes] = set()
@@ -55,7 +55,7 @@ class PeerServer:
         self.requests: Counter[str] = Counter()
         self.blocks: list[bytes] = []
         self.connections: list[Connection] = []
-        self.port = 0
+        self.host, self.port = host, port
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -63,7 +63,7 @@ class PeerServer:
 
     async def start(self) -> None:
         """Listen; on the same port as before."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=1 << 20)
+        self._server = await asyncio.start_server(self._serve, self.host, self.port, limit=1 << 20)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -86,7 +86,7 @@ class PeerServer:
     @property
     def address(self) -> str:
         """Where it listens."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def chain(self, *others: PeerServer, name: str = "demo") -> PeersChain:
         """A chain that follows this peer, and others."""
@@ -139,7 +139,7 @@ class PeerServer:
             writer.transport.abort()
 
     async def do_version(self, connection: Connection, _payload: bytes) -> None:
-        height = len(self.source.best) - 1 if self.height is None else self.height
+        height = len(self.source.best) - 1
         start = struct.pack("<iQq", 70016, self.services, 1_700_000_000) + bytes(52) + b"nonce..."
         connection.send("version", start + b"\x06/peer/" + struct.pack("<iB", height, 1))
         connection.send("sendcmpct", b"\0" + bytes(8))

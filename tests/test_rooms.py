@@ -81,8 +81,8 @@ ORDER = {
     "parsers": "reasons errors json_records local_hosts byte_reader numba_compiler jit bitcoin cards pointers"
     " inscriptions claims",
     "indexer": "declarations check_verdict retries durable_files opened_path spill errors model masking client_networks"
-    " http_body sqlite_integrity headers chains store failures state_hash resolution admission sync fetcher"
-    " rates setting_values settings diagnosis snapshot sqlite_heights",
+    " public_addresses http_body sqlite_integrity headers chains store failures state_hash resolution admission sync"
+    " fetcher rates setting_values settings diagnosis snapshot sqlite_heights",
     "overlay": "text jobs installation search answers engines listings duplicates projection pricing verify publish api"
     " web client app commands systems cli __main__",
 }

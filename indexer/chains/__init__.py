@@ -18,6 +18,8 @@ from indexer.chains.source import (
     LogsAgain,
     NewestEvents,
     PartialBlock,
+    PeerCounts,
+    PeerStore,
     ProvenTransaction,
 )
 from indexer.errors import SourceError, SourceUnavailableError
@@ -25,8 +27,8 @@ from indexer.headers import HeaderStore
 
 __all__ = [
     "AncestorVisitor", "BlockData", "BlockEvents", "BlockedBranch", "Chain", "ChainStore", "DeferredEvents",
-    "HeaderStore", "LogsAgain", "NewestEvents", "PartialBlock", "ProvenTransaction", "SourceError",
-    "SourceUnavailableError", "create", "kind", "module",
+    "HeaderStore", "LogsAgain", "NewestEvents", "PartialBlock", "PeerCounts", "PeerStore",
+    "ProvenTransaction", "SourceError", "SourceUnavailableError", "create", "kind", "module",
 ]  # fmt: skip
 
 SCHEMES = {

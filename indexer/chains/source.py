@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from indexer.errors import RefusedTransactionError, SourceError
 from indexer.headers import HeaderStore
 from indexer.headers.networks import CoinRules, Network
-from indexer.model import BlockLogs, BlockRef, Event
+from indexer.model import BlockLogs, BlockRef, Event, PeerRecord
 from parsers.bitcoin import tx
 from parsers.bitcoin.tx import Outpoint
 from parsers.errors import ParseError
@@ -102,7 +102,26 @@ AncestorVisitor = Callable[[Mapping[bytes, bytes]], set[bytes]]
 txids to fetch next. Called with an empty mapping, it returns the txids to start from."""
 
 
-class ChainStore(HeaderStore, Protocol):
+class PeerCounts(NamedTuple):
+    """How many peers are connected that sent their headers, and in how many networks of addresses they are."""
+
+    connected: int
+    networks: int
+
+
+class PeerStore(HeaderStore, Protocol):
+    """Where a source that reads from peers keeps headers and the addresses of peers."""
+
+    def load_peers(self, chain: str) -> list[PeerRecord]:
+        """The addresses that were stored last."""
+        ...
+
+    def save_peers(self, chain: str, records: Sequence[PeerRecord]) -> None:
+        """Replace the stored addresses by these."""
+        ...
+
+
+class ChainStore(PeerStore, Protocol):
     """The data that sources store in the database besides headers."""
 
     def load_extra_transactions(self, chain: str) -> Iterator[tuple[int, bytes, bytes]]:
@@ -203,6 +222,11 @@ class Chain(ABC):
         """The seconds that the source is waited for without an answer, or beyond the time that what came of one takes
         at the least pace (`indexer.chains.silence`); 0 while nothing is waited for."""
         return max((client.answers.silence for client in self.clients), default=0.0)
+
+    @property
+    def peers(self) -> PeerCounts | None:
+        """The peers of a source that reads from peers, None for others."""
+        return None
 
     @property
     def violation_count(self) -> int:

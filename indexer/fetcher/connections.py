@@ -16,11 +16,11 @@ from typing import Any
 import httpcore
 import httpx
 
-from indexer.fetcher import addresses
-from indexer.fetcher.addresses import Address
+from indexer import public_addresses
 from indexer.fetcher.dns import Resolver, Table, permitted
 from indexer.fetcher.limits import Limits
 from indexer.fetcher.reasons import FetchError, shown
+from indexer.public_addresses import Address
 
 Admit = Callable[[str, Address, int], None]
 """Called with host, address and port before each connection; raises FetchError where a budget does not allow it."""
@@ -90,7 +90,7 @@ class Backend(httpcore.AsyncNetworkBackend):
 async def _same(stream: httpcore.AsyncNetworkStream, address: str) -> None:
     """Check that the socket is connected to the address that was checked."""
     peer = stream.get_extra_info("server_addr")
-    if peer is not None and addresses.read(peer[0]) != addresses.read(address):
+    if peer is not None and public_addresses.read(peer[0]) != public_addresses.read(address):
         await stream.aclose()
         raise FetchError("fetch-address", f"{address} was checked, and {shown(str(peer[0]))} answered")
 

@@ -12,10 +12,10 @@ from itertools import zip_longest
 from threading import Thread
 from typing import TYPE_CHECKING, Protocol
 
-from indexer.fetcher import addresses
-from indexer.fetcher.addresses import Address
+from indexer import public_addresses
 from indexer.fetcher.limits import Limits
 from indexer.fetcher.reasons import FetchError, shown
+from indexer.public_addresses import Address
 from parsers.pointers.locator import a_label
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def table(text: str) -> dict[tuple[str, int], tuple[str, int]]:
     for entry in text.split():
         parts = _ENTRY.match(entry)
         name = a_label(parts[1]) if parts else None
-        address = addresses.read(parts[3].strip("[]")) if parts else None
+        address = public_addresses.read(parts[3].strip("[]")) if parts else None
         if (
             parts is None
             or name is None
@@ -125,12 +125,14 @@ async def permitted(resolver: Resolver, host: str, limits: Limits) -> list[Addre
         raise FetchError("fetch-resolve-slow", f"{limits.resolve:g} s") from None
     except (OSError, UnicodeError) as error:
         raise FetchError("fetch-resolve", shown(str(error)) or type(error).__name__) from None
-    resolved = list(dict.fromkeys(address for text in answers[:MAX_ANSWERS] if (address := addresses.read(text))))
+    resolved = list(
+        dict.fromkeys(address for text in answers[:MAX_ANSWERS] if (address := public_addresses.read(text)))
+    )
     if not resolved:
         raise FetchError("fetch-resolve", "no address")
-    usable = [address for address in resolved if addresses.kind_of(address) is None]
+    usable = [address for address in resolved if public_addresses.kind_of(address) is None]
     if not usable:
-        raise FetchError("fetch-address", addresses.refused(resolved[0]) or "")
+        raise FetchError("fetch-address", public_addresses.refused(resolved[0]) or "")
     return _in_turns(usable)[: limits.addresses]
 
 

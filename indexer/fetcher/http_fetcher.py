@@ -15,13 +15,13 @@ from typing import NamedTuple, TypeVar
 import httpcore
 
 from indexer.fetcher import robots
-from indexer.fetcher.addresses import Address
 from indexer.fetcher.connections import Admit, Backend, Dial, dial
 from indexer.fetcher.dns import Resolver, Table
 from indexer.fetcher.limits import USER_AGENT, Limits, read_body
 from indexer.fetcher.ports import HTTPS_PORT, PortRule, is_endpoint_port, is_https_port
 from indexer.fetcher.reasons import PORT_LIMIT, PORT_SILENT, TROUBLE, FetchError, shown
 from indexer.fetcher.target import Target, follow, target
+from indexer.public_addresses import Address
 from indexer.retries import retry_after
 
 ROBOTS_SECONDS = 86_400

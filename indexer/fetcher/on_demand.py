@@ -7,13 +7,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from indexer.fetcher.addresses import Address, block_of
 from indexer.fetcher.budgets import Budgets, VisitRates, registrable
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.http_fetcher import HttpFetcher
 from indexer.fetcher.limits import Limits
 from indexer.fetcher.reasons import FetchError, shown
 from indexer.fetcher.target import Target, target
+from indexer.public_addresses import Address, block_of
 from parsers.pointers.locator import is_web_url
 
 LIMITS = Limits(connect=5.0, first_byte=10.0, total=15.0, body=65_536, wire=262_144)

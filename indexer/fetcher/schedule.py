@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import count
 
-from indexer.fetcher.addresses import Address, block_of
 from indexer.fetcher.budgets import Budgets, VisitRates, registrable
 from indexer.fetcher.ports import is_https_port
 from indexer.fetcher.reasons import OFF_PORT, PORT_LIMIT, TROUBLE, UNREACHED, FetchError
+from indexer.public_addresses import Address, block_of
 
 MAX_JOBS = 100_000
 """Jobs in memory, at some 700 bytes each; the others wait in the database. Beyond, as many again are taken for domains

@@ -7,7 +7,7 @@ from collections.abc import Container
 from typing import NamedTuple
 from urllib.parse import urljoin
 
-from indexer.fetcher import addresses
+from indexer import public_addresses
 from indexer.fetcher.ports import PortRule, is_https_port
 from indexer.fetcher.reasons import FetchError, shown
 from parsers.pointers.locator import MAX_URI, a_label
@@ -67,9 +67,9 @@ def target(url: str, table: Container[tuple[str, int]] = (), is_permitted: PortR
 
 def _host(written: str) -> str:
     """The A-label of a host. Addresses are refused: special ones with their own code, others as no name."""
-    address = addresses.read(written.strip("[]"))
+    address = public_addresses.read(written.strip("[]"))
     if address is not None:
-        phrase = addresses.refused(address)
+        phrase = public_addresses.refused(address)
         raise FetchError("fetch-address", phrase) if phrase else FetchError("fetch-name", str(address))
     name = a_label(written)
     if name is None:

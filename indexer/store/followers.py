@@ -27,6 +27,8 @@ class FollowerReport:
     note: str
     disagreement: str
     caught: int
+    peers: int | None
+    peer_networks: int | None
     last_block_at: int | None
     seen_at: int
 

@@ -15,6 +15,7 @@ from indexer.store.card_signatures import KEYS_CHECK
 from indexer.store.followers import followers
 from indexer.store.host_topics import topics
 from indexer.store.observed_tools import forget_tools
+from indexer.store.peer_addresses import peer_addresses
 from indexer.store.queries import batches, count, rows_in
 from indexer.store.schema import (
     CHAIN,
@@ -48,7 +49,7 @@ from parsers.pointers.locator import host_of
 
 OF_CHAIN: tuple[Table, ...] = (
     pending, pending_cards, blocks, headers, state_lines, submissions, extra_transactions, unproved_transactions,
-    spend_checks, sightings, followers,
+    spend_checks, sightings, followers, peer_addresses,
 )  # fmt: skip
 """The tables with rows of a chain; the rows of others hang from those of blocks and submissions."""
 

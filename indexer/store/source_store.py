@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
+from indexer.model import PeerRecord
 from indexer.store import spend_checks
 from indexer.store.blocks import BlockQueries, HeaderQueries, save_headers
+from indexer.store.peer_addresses import PeerAddressQueries, replace_peers
 from indexer.store.registrations import RegistrationQueries
 from indexer.store.spend_checks import SpendCheckQueries
 from indexer.store.writer import Writer
@@ -20,6 +22,7 @@ class SourceStore:
         self.newest_block = BlockQueries(writer.engine).newest
         self.newest_events = RegistrationQueries(writer.engine).newest_account_events
         self.load_headers = HeaderQueries(writer.engine).load
+        self.load_peers = PeerAddressQueries(writer.engine).peers
         checks = SpendCheckQueries(writer.engine)
         self.load_extra_transactions, self.load_unproved = checks.transactions, checks.unproved
 
@@ -27,6 +30,11 @@ class SourceStore:
         """Replace the stored headers of a chain from height `first` on by these (80 bytes each, joined)."""
         with self._writer.transaction() as connection:
             save_headers(connection, chain, first, raw)
+
+    def save_peers(self, chain: str, records: Sequence[PeerRecord]) -> None:
+        """Replace the addresses of peers of a chain."""
+        with self._writer.transaction() as connection:
+            replace_peers(connection, chain, records)
 
     def store_extra_transaction(self, chain: str, height: int, raw: bytes, bump: bytes) -> None:
         """Store a transaction of this kind, in place of an earlier version."""

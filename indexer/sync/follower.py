@@ -252,7 +252,7 @@ class Follower:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await never.wait()
             self._note_silence()
-            self.progress.disagreement = self._chain.disagreement
+            self._note_agreement()
 
     def _note_silence(self) -> None:
         """Show a source that is waited for as unreachable, until it answers, or the request fails for a reason."""
@@ -292,7 +292,13 @@ class Follower:
             notes.append(self.second_reader.note)
         self.progress.note = "; ".join(filter(None, notes))
         self.progress.caught = self._chain.violation_count
+        self._note_agreement()
+
+    def _note_agreement(self) -> None:
+        """Copy how the source's peers, or several sources, are into the progress."""
         self.progress.disagreement = self._chain.disagreement
+        peers = self._chain.peers
+        self.progress.peers, self.progress.peer_networks = peers if peers is not None else (None, None)
 
     async def catch_up(self) -> None:
         """Bring the store to the source's tip, in as many batches as it takes. Raises SourceError or StoreError."""

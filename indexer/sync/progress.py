@@ -31,7 +31,8 @@ class SyncProgress:
     read a second time, None on a chain that is read once. reorgs, refused: reorganisations, and blocks refused
     as invalid. checked: the header rules that are checked, empty until the source is open. note: a warning of the
     source; for a source of partial blocks, its meaning. caught: answers of this source, or ranges of its files, that
-    were refused as impossible. disagreement: how several sources disagree.
+    were refused as impossible. disagreement: how several sources disagree. peers, peer_networks: the peers that are
+    connected and the networks that they are in, None for a source that is not read from peers.
     """
 
     name: str
@@ -57,6 +58,8 @@ class SyncProgress:
     note: str = ""
     caught: int = 0
     disagreement: str = ""
+    peers: int | None = None
+    peer_networks: int | None = None
 
     def fail(self, error: Exception) -> str:
         """Note what ended the work: it is tried again, unless an operator must act, or the disk or the memory fails.

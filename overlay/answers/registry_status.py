@@ -70,6 +70,13 @@ Degraded = Annotated[
 ]
 
 
+class PeerSummary(Record, kw_only=True):
+    """The peers of a chain that have sent their headers, and the networks of addresses (/16, of IPv6 /32) of these."""
+
+    connected: Count
+    networks: Count
+
+
 class ChainSummary(Record, kw_only=True):
     """Where a chain is, as its follower reported."""
 
@@ -99,6 +106,9 @@ class ChainSummary(Record, kw_only=True):
     sources_disagree: Annotated[
         str, Meta(description="How the sources of the chain disagree, for 30 s or about final blocks; empty otherwise.")
     ] = ""
+    peers: Annotated[
+        PeerSummary | None, Meta(description="Of a chain that is read from peers; null or absent otherwise.")
+    ] = None
     checked: str = ""
     complete: bool = True
     caught: Count = 0

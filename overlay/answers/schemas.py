@@ -68,6 +68,7 @@ MODELS: dict[str, Any] = {
     "Status": registry_status.RegistryStatus,
     "ChainStatus": registry_status.ChainSummary,
     "SourceStatus": registry_status.SourceSummary,
+    "PeerStatus": registry_status.PeerSummary,
     "JobStatus": registry_status.JobSummary,
     "RatesStatus": registry_status.RatesSummary,
     "Feed": registry_status.RatesFeed,

@@ -231,7 +231,12 @@ def _chains(rows: Sequence[Mapping[str, Any]], refused: Mapping[str, int]) -> It
     state = GaugeMetricFamily("a2b_chain_state", "1 for the state that the chain is in.", labels=["chain", "state"])
     reorgs = CounterMetricFamily("a2b_chain_reorgs", "Reorganisations since the start.", labels=["chain"])
     disagree = GaugeMetricFamily("a2b_chain_sources_disagree", "1 while the sources disagree.", labels=["chain"])
+    peers = GaugeMetricFamily("a2b_chain_peers", "Peers that are connected.", labels=["chain"])
+    networks = GaugeMetricFamily("a2b_chain_peer_networks", "Networks of these peers.", labels=["chain"])
     for row in rows:
+        if (counts := row.get("peers")) is not None:
+            peers.add_metric([row["name"]], counts["connected"])
+            networks.add_metric([row["name"]], counts["networks"])
         disagree.add_metric([row["name"]], float(bool(row.get("sourcesDisagree"))))
         for word in STATES:
             state.add_metric([row["name"], word], float(row["state"] == word))
@@ -241,7 +246,7 @@ def _chains(rows: Sequence[Mapping[str, Any]], refused: Mapping[str, int]) -> It
             seen.add_metric([row["name"]], datetime.fromisoformat(seen_at).timestamp())
     text = "Blocks refused since the start."
     refusals = _by_label("a2b_chain_refused_blocks", text, "chain", refused, CounterMetricFamily)
-    yield from (state, seen, reorgs, disagree, refusals)
+    yield from (state, seen, reorgs, disagree, peers, networks, refusals)
 
 
 def _http(counters: Counters, paths: Sequence[str]) -> Iterator[Metric]:

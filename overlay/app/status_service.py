@@ -403,7 +403,7 @@ class StatusService:
 
     def _follower_members(self, progress: SyncProgress) -> dict[str, Any]:
         """The members about a chain that its follower reports, from memory."""
-        members = {
+        members: dict[str, Any] = {
             "state": self._state(progress),
             "height": progress.height,
             "hash": progress.hash[::-1].hex() if progress.hash else None,
@@ -414,6 +414,8 @@ class StatusService:
             "followerSeenAt": timestamp(progress.seen_at),
             "lastBlockAt": timestamp(progress.last_block_at),
         }
+        if progress.peers is not None and not progress.is_silent():
+            members["peers"] = {"connected": progress.peers, "networks": progress.peer_networks}
         texts = {"error": self._error(progress), "sourcesDisagree": self._disagreement(progress)}
         return members | {name: text for name, text in texts.items() if text}
 

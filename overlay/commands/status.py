@@ -107,6 +107,8 @@ def _show_chain(chain: Mapping[str, Any], hashed: Mapping[str, Any] | None) -> N
         say(f"    note        {on_one_line(chain['note'])}")
     if chain.get("caught"):
         say(f"    refused     {chain['caught']:,} invalid answers of the source, or ranges of its files")
+    if peers := chain.get("peers"):
+        say(f"    peers       {peers['connected']:,} connected, in {peers['networks']:,} networks")
     for source in chain.get("sources", ()):
         reached = "nothing yet" if source.get("height") is None else f"block {source['height']:,}"
         why = f": {on_one_line(source['error'])}" if source.get("error") else ""

@@ -69,6 +69,7 @@ async def test_chains_listings_and_the_index_are_measured(serve: Serve, services
     def answer() -> dict[str, Any]:
         status_now = status()
         row = status_now["chains"][0] | {"tip": 130, "lag": 5, "mempool": 12, "reorgs": 2, "sourcesDisagree": "a, b"}
+        row["peers"] = {"connected": 8, "networks": 7}
         stored = {"name": "old", "chain": "bsv:testnet", "state": "stored", "height": 7, "hash": None, "reorgs": None}
         return status_now | {"chains": [row, stored], "index": {"engine": "fake", "seq": 7, "behind": 3}}
 
@@ -77,7 +78,7 @@ async def test_chains_listings_and_the_index_are_measured(serve: Serve, services
     for name, expected in (
         ("a2b_chain_height", 125), ("a2b_chain_tip_height", 130), ("a2b_chain_lag_blocks", 5),
         ("a2b_chain_mempool", 12), ("a2b_chain_reorgs_total", 2), ("a2b_chain_refused_blocks_total", 1),
-        ("a2b_chain_sources_disagree", 1),
+        ("a2b_chain_sources_disagree", 1), ("a2b_chain_peers", 8), ("a2b_chain_peer_networks", 7),
     ):  # fmt: skip
         assert value(result, name, chain="bsv-regtest") == expected, name
     assert value(result, "a2b_chain_state", chain="bsv-regtest", state="following") == 1

@@ -18,7 +18,7 @@ from indexer.chains.failover.group import Pace, partial_source_error
 from indexer.chains.options import check_port
 from indexer.chains.source import Chain, ChainStore
 from indexer.errors import SourceError
-from indexer.model import BlockRef
+from indexer.model import BlockRef, PeerRecord
 
 __all__ = ["FailoverChain", "Pace", "SharedHeaders", "join"]
 
@@ -66,6 +66,14 @@ class SharedHeaders:
     def newest_block(self, chain: str) -> BlockRef | None:
         """As `ChainStore.newest_block`."""
         return self._store.newest_block(chain)
+
+    def load_peers(self, chain: str) -> list[PeerRecord]:
+        """As `PeerStore.load_peers`."""
+        return self._store.load_peers(chain)
+
+    def save_peers(self, chain: str, records: Sequence[PeerRecord]) -> None:
+        """As `PeerStore.save_peers`."""
+        self._store.save_peers(chain, records)
 
     def save_headers(self, chain: str, first: int, headers: bytes) -> None:
         """As `HeaderStore.save_headers` for the source that saved first; nothing for the others."""

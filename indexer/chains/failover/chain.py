@@ -19,6 +19,7 @@ from indexer.chains.source import (
     DeferredEvents,
     LogsAgain,
     NewestEvents,
+    PeerCounts,
 )
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.model import BlockRef
@@ -109,6 +110,11 @@ class FailoverChain(Chain):
     async def identify(self) -> str:
         """The network of the current source."""
         return await self.group.request(lambda chain: chain.identify())
+
+    @property
+    def peers(self) -> PeerCounts | None:
+        """The peers of the first source that has some."""
+        return next((counts for source in self.group.sources if (counts := source.chain.peers) is not None), None)
 
     @property
     def violation_count(self) -> int:

@@ -1,21 +1,27 @@
 """`peers:` the peer-to-peer network of BSV, BTC, LTC, BCH or DOGE: blocks without a node.
 
-`peers:?chain=bsv&network=mainnet&connect=host:port,host:port&from=HEIGHT&finality=N`.
+`peers:?chain=bsv&network=mainnet&from=HEIGHT&finality=N&peers=8&dns=on&connect=host:port,host:port`. All options are
+optional; with `connect` no other peers are used.
 """
 
 from __future__ import annotations
 
-from indexer.chains import HeaderStore, options
+from collections.abc import Mapping
+
+from indexer.chains import PeerStore, options
+from indexer.chains.peers.address_book import AddressBook
 from indexer.chains.peers.chain import PeersChain
 from indexer.chains.peers.fixed_addresses import FixedAddresses
 from indexer.chains.peers.wire_networks import wire_network
 from indexer.errors import SourceError
 from indexer.headers.networks import COINS, network
 
-_OPTIONS = ("chain", "network", "connect", "from", "finality")
+_OPTIONS = ("chain", "network", "from", "finality", "connect", "peers", "dns")
+
+DEFAULT_PEERS, MOST_PEERS = 8, 64
 
 
-def create(name: str, url: str, headers: HeaderStore | None = None) -> PeersChain:
+def create(name: str, url: str, store: PeerStore | None = None) -> PeersChain:
     """The chain of a `peers:` URL, not connected yet. Raises SourceError for a wrong URL."""
     path, _, query = url.removeprefix("peers:").partition("?")
     if path:
@@ -25,8 +31,25 @@ def create(name: str, url: str, headers: HeaderStore | None = None) -> PeersChai
     if not coin:
         raise SourceError(f"{name}: which chain do the peers follow? add ?chain={'|'.join(COINS)}")
     selected = network(coin, parsed.get("network", "mainnet"))
+    wire, count, seeds = wire_network(selected), _count(name, parsed), _has_seeds(name, parsed)
     hosts = [host for host in parsed.get("connect", "").split(",") if host]
-    if not hosts:
-        raise SourceError(f"{name}: which peers are connected to? add ?connect=host:port,host:port")
-    addresses = FixedAddresses(name, hosts, wire_network(selected).port)
-    return PeersChain(name, selected, parsed, addresses, len(hosts), headers)
+    if hosts:
+        return PeersChain(name, selected, parsed, FixedAddresses(name, hosts, wire.port), len(hosts), store)
+    if selected.kind == "regtest":
+        raise SourceError(f"{name}: a regtest has no public peers; add &connect=host:port")
+    addresses = AddressBook(name, wire.port, wire.seeds if seeds else (), store)
+    return PeersChain(name, selected, parsed, addresses, count, store)
+
+
+def _count(name: str, parsed: Mapping[str, str]) -> int:
+    text = parsed.get("peers", str(DEFAULT_PEERS))
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_PEERS):
+        raise SourceError(f"{name}: peers={text[:20]!a} is not a number from 1 to {MOST_PEERS}")
+    return int(text)
+
+
+def _has_seeds(name: str, parsed: Mapping[str, str]) -> bool:
+    text = parsed.get("dns", "on")
+    if text not in ("on", "off"):
+        raise SourceError(f"{name}: dns={text[:20]!a} is neither on nor off")
+    return text == "on"

@@ -4,9 +4,10 @@ merkle root and witness commitment. Peers answer no question by txid."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Iterator, Mapping
 
-from indexer.chains import BlockedBranch, Chain, HeaderStore
+from indexer.chains import BlockedBranch, Chain, HeaderStore, PeerCounts
 from indexer.chains.peers.header_sync import PeerHeaderSync
 from indexer.chains.peers.pool import WINDOW, Addresses, PeerPool
 from indexer.chains.peers.wire_networks import wire_network
@@ -20,6 +21,10 @@ from indexer.model import BlockRef
 
 WAIT_SECONDS = 10.0
 """Seconds without a header after which a chain without a synchronised peer is unreachable."""
+
+
+FEW_NETWORKS, MISSED_BLOCKS = 3, 6
+"""A warning is due below so many networks of addresses, and after so many usual intervals without a block."""
 
 
 class PeersChain(Chain):
@@ -58,6 +63,29 @@ class PeersChain(Chain):
     def violation_count(self) -> int:
         """How many peers broke a rule of the protocol, or sent what cannot be true."""
         return self._pool.violation_count if self._pool is not None else 0
+
+    @property
+    def peers(self) -> PeerCounts:
+        """The peers that have sent their headers."""
+        pool = self._pool
+        synced = sum(peer.is_synced for peer in pool.peers) if pool is not None else 0
+        return PeerCounts(synced, pool.networks if pool is not None else 0)
+
+    @property
+    def warning(self) -> str:
+        """Whether peers may keep blocks from this program: they are in few networks, or no block has come for long."""
+        texts = []
+        if self._addresses.keeps_learning and self._pool is not None and self._pool.networks < FEW_NETWORKS:
+            texts.append(
+                f"the peers are in {self._pool.networks} networks of addresses, and should be in {FEW_NETWORKS}: those "
+                "of one operator can keep blocks back"
+            )
+        newest, interval = self._headers.newest(), wire_network(self._network).interval
+        if newest is not None and self._network.kind == "mainnet":
+            late = int(time.time()) - newest.time
+            if late > MISSED_BLOCKS * interval:
+                texts.append(f"the newest block is {late // 60:,} minutes old; usual are {interval / 60:g} minutes")
+        return "; ".join(texts)
 
     @property
     def blocked(self) -> BlockedBranch | None:

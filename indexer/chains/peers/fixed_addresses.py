@@ -18,6 +18,9 @@ from indexer.retries import Backoff
 PAUSES = Backoff(1.0, 60.0)
 """Seconds until a peer is connected to again."""
 
+LASTING_SECONDS = 60.0
+"""A connection that lasted as long makes up for earlier failures."""
+
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:@/\s]+))(?::([0-9]{1,5}))?")
 
 
@@ -25,12 +28,15 @@ class FixedAddresses:
     """The addresses of `hosts` (`host:port`, the port of the network by default), each connected to once at a time.
     Names are looked up before every connection."""
 
+    keeps_learning = False
+
     def __init__(self, name: str, hosts: Sequence[str], port: int) -> None:
         self.name = name
         self._hosts = [self._parse(host, port) for host in hosts]
         self._due = dict.fromkeys(self._hosts, 0.0)
         self._failures: Counter[tuple[str, int]] = Counter()
         self._taken: dict[PeerAddress, tuple[str, int]] = {}
+        self._began: dict[PeerAddress, float] = {}
 
     def _parse(self, text: str, port: int) -> tuple[str, int]:
         match = _HOST.fullmatch(text)
@@ -47,7 +53,7 @@ class FixedAddresses:
             if host is not None and self._due[host] <= time.monotonic():
                 address = await self._resolve(host)
                 if address is not None and address not in self._taken:
-                    self._taken[address] = host
+                    self._taken[address], self._began[address] = host, time.monotonic()
                     return address
                 self._postpone(host)
             await asyncio.sleep(0.1 if host is not None else 1.0)
@@ -61,16 +67,21 @@ class FixedAddresses:
         return PeerAddress(ip_address(str(rows[0][4][0]).partition("%")[0]), host[1]) if rows else None
 
     def succeed(self, address: PeerAddress) -> None:
-        """The next failure is the first."""
-        self._failures.pop(self._taken[address], None)
+        """Nothing: how long a connection lasts counts."""
 
-    def give_back(self, address: PeerAddress, error: PeerError | None) -> None:  # noqa: ARG002
-        """Connect to the host again after a pause, whatever it did: the operator trusts it to be there."""
-        self._postpone(self._taken.pop(address))
+    def give_back(self, address: PeerAddress, error: PeerError | None) -> None:
+        """Connect to the host again after a pause that grows with each failure in succession."""
+        host, lasted = self._taken.pop(address), time.monotonic() - self._began.pop(address)
+        if lasted >= LASTING_SECONDS and not (error is not None and error.is_violation):
+            self._failures.pop(host, None)
+        self._postpone(host)
 
     def _postpone(self, host: tuple[str, int]) -> None:
         self._failures[host] += 1
         self._due[host] = time.monotonic() + PAUSES.pause(self._failures[host])
 
-    def learn(self, addresses: Sequence[PeerAddress]) -> None:
+    def learn(self, addresses: Sequence[PeerAddress], source: PeerAddress | None = None) -> None:
         """Addresses of others are not used."""
+
+    async def close(self) -> None:
+        """Nothing is stored."""

@@ -299,6 +299,10 @@ class Peer:
 
     # -- answers
 
+    def request_addresses(self) -> None:
+        """Have the peer announce addresses of others."""
+        self._send("getaddr")
+
     async def headers(self, locator: Sequence[bytes], stop: bytes = bytes(32)) -> list[WireHeader]:
         """Headers after the newest hash of the locator that the peer's best chain has, 2,000 at most; fewer where they
         end in its tip. With an empty locator, the header of the block `stop`. Raises PeerError."""

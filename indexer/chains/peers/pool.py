@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from indexer.chains.peers import block_check
+from indexer.chains.peers.address_book import group_of
 from indexer.chains.peers.header_sync import PeerHeaderSync
 from indexer.chains.peers.messages import PeerAddress, WireHeader
 from indexer.chains.peers.peer import LackingBlockError, Peer, PeerError
@@ -31,12 +32,17 @@ ROUNDS, ROUND_SECONDS = 3, 2.0
 SYNC_SECONDS = 60.0
 """Seconds after which a peer is asked for new headers, though it announced none: an announcement may be lost."""
 
+CONNECT_PAUSE = 0.1
+"""Seconds before each attempt to connect, so that addresses that refuse at once take no processor."""
+
 MAX_LACKING = 3
 """Blocks of the best chain that a peer may lack before it is replaced."""
 
 
 class Addresses(Protocol):
-    """Where the addresses of peers come from, and what becomes of them."""
+    """Where the addresses of peers come from, and what becomes of them. `keeps_learning`: peers are asked for more."""
+
+    keeps_learning: bool
 
     async def take(self) -> PeerAddress:
         """The next address to connect to; waits until there is one."""
@@ -50,8 +56,12 @@ class Addresses(Protocol):
         """The connection to this address ended."""
         ...
 
-    def learn(self, addresses: Sequence[PeerAddress]) -> None:
-        """A peer told these addresses."""
+    def learn(self, addresses: Sequence[PeerAddress], source: PeerAddress | None = None) -> None:
+        """A peer named these addresses."""
+        ...
+
+    async def close(self) -> None:
+        """Write what changed."""
         ...
 
 
@@ -90,11 +100,13 @@ class PeerPool:
         for slot in slots:
             slot.cancel()
         await asyncio.gather(*slots, return_exceptions=True)
+        await self._addresses.close()
 
     async def _keep_connected(self) -> None:
         while True:
             address = await self._addresses.take()
             error: PeerError | None = None
+            await asyncio.sleep(CONNECT_PAUSE)
             try:
                 await self._serve(address)
             except PeerError as ended:
@@ -113,6 +125,8 @@ class PeerPool:
         peer = await Peer.connect(address, self._wire, self, self._tip_height())
         self._updates[peer] = asyncio.Event()
         self.peers.append(peer)
+        if self._addresses.keeps_learning:
+            peer.request_addresses()
         works = [asyncio.create_task(work) for work in (peer.run(), self._update(peer))]
         try:
             await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
@@ -151,6 +165,11 @@ class PeerPool:
             self._moved.notify_all()
 
     @property
+    def networks(self) -> int:
+        """The number of networks of addresses (/16, of IPv6 /32) that peers with all their headers are in."""
+        return len({group_of(peer.address) for peer in self.peers if peer.is_synced})
+
+    @property
     def is_synced(self) -> bool:
         """Whether a peer has sent all its headers."""
         return any(peer.is_synced for peer in self.peers)
@@ -167,9 +186,9 @@ class PeerPool:
         if peer in self._updates:
             self._updates[peer].set()
 
-    def addresses_announced(self, peer: Peer, addresses: Sequence[PeerAddress]) -> None:  # noqa: ARG002
+    def addresses_announced(self, peer: Peer, addresses: Sequence[PeerAddress]) -> None:
         """Note addresses of other peers."""
-        self._addresses.learn(addresses)
+        self._addresses.learn(addresses, peer.address)
 
     # -- blocks
 

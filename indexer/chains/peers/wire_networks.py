@@ -11,7 +11,8 @@ from indexer.headers.networks import Network
 class WireNetwork(NamedTuple):
     """`magic` begins each message; `seeds` are DNS names that answer with addresses of peers. `protocol` is the version
     that is announced. `block_kind` is the kind of inventory entry for a whole block, `block_bytes` the limit of one.
-    `auxpow`: headers may be merge-mined. `segwit`: blocks may carry witnesses. `extended`: messages above 4 GB."""
+    `auxpow`: headers may be merge-mined. `segwit`: blocks may carry witnesses. `extended`: messages above 4 GB.
+    `interval` is the usual time between blocks, in seconds."""
 
     magic: bytes
     port: int
@@ -22,10 +23,12 @@ class WireNetwork(NamedTuple):
     auxpow: bool
     segwit: bool
     extended: bool
+    interval: int
 
 
 class _WireCoin(NamedTuple):
     block_bytes: int
+    interval: int = 600
     protocol: int = 70016
     witnesses: bool = False
     auxpow: bool = False
@@ -35,9 +38,9 @@ class _WireCoin(NamedTuple):
 _COINS = {
     "bsv": _WireCoin(16 << 30, extended=True),
     "btc": _WireCoin(4 << 20, witnesses=True),
-    "ltc": _WireCoin(8 << 20, witnesses=True),
+    "ltc": _WireCoin(8 << 20, interval=150, witnesses=True),
     "bch": _WireCoin(2 << 30),
-    "doge": _WireCoin(8 << 20, protocol=70015, auxpow=True),
+    "doge": _WireCoin(8 << 20, interval=60, protocol=70015, auxpow=True),
 }
 """Limits of blocks above what the rules of a coin allow now: those of BSV have none, those of BCH grow."""
 
@@ -104,4 +107,5 @@ def wire_network(network: Network) -> WireNetwork:
         coin.auxpow,
         coin.witnesses,
         coin.extended,
+        coin.interval,
     )

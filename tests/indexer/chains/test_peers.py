@@ -260,7 +260,10 @@ async def test_headers_of_a_branch_with_more_work_replace_others(
     ("url", "message"),
     [
         ("peers:somewhere", "cannot follow"),
-        ("peers:?network=regtest", "which peers"),
+        ("peers:?network=regtest", "no public peers"),
+        ("peers:?peers=0", "peers="),
+        ("peers:?peers=x", "peers="),
+        ("peers:?dns=maybe", "dns="),
         ("peers:?network=regtest&connect=a:b", "not host:port"),
         ("peers:?network=regtest&connect=a:70000", "not host:port"),
         ("peers:?network=moon&connect=a", "no network"),

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from indexer.fetcher import addresses, robots
+from indexer import public_addresses as addresses
+from indexer.fetcher import robots
 from indexer.fetcher.budgets import registrable
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.target import follow, target

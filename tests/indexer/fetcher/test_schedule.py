@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.fetcher import schedule
-from indexer.fetcher.addresses import Address, block_of
 from indexer.fetcher.budgets import Budgets, VisitRate, VisitRates, registrable
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import MAX_PER_DOMAIN, OTHER_PATH, Job, Priority, Schedule
+from indexer.public_addresses import Address, block_of
 from tests.clocks import Clock
 
 ADDRESS = ip_address("93.184.216.34")

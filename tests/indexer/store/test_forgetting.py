@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, insert, select
 
+from indexer.model import PeerRecord
 from indexer.store import (
     Store,
     StoreError,
@@ -27,6 +28,7 @@ from indexer.store.blocks import save_headers
 from indexer.store.followers import FollowerReport, followers
 from indexer.store.forgetting import OF_CHAIN, forget_chain
 from indexer.store.schema import HASH_KEY, changes, meta, metadata, outbox_positions, outbox_runs
+from indexer.store.source_store import SourceStore
 from overlay.systems.motebit.store import record_identity
 from overlay.systems.motebit.store_hosts import IdentityOutcome, PublishedIdentity
 from overlay.systems.rating import store as rating
@@ -84,6 +86,7 @@ def chain_writes(chain: str, letter: str) -> list[Write]:
         lambda writer: second_readings.advance(writer, chain, 2),
         lambda writer: state_hashes.update(writer, chain),
         lambda writer: reported(writer, chain),
+        lambda writer: SourceStore(writer).save_peers(chain, [PeerRecord("8.8.8.8", 1, NOW, is_good=True)]),
     ]
 
 
@@ -95,7 +98,7 @@ def saved_headers(writer: Writer, chain: str) -> None:
 def reported(writer: Writer, chain: str) -> None:
     report = FollowerReport(
         chain=chain, state="following", error="", fault="", height=2, tip=2, mempool=1, reorgs=0, checked="", note="",
-        caught=0, disagreement="", last_block_at=NOW, seen_at=NOW,
+        caught=0, disagreement="", peers=8, peer_networks=7, last_block_at=NOW, seen_at=NOW,
     )  # fmt: skip
     with writer.transaction() as connection:
         connection.execute(insert(followers), [asdict(report)])
@@ -143,6 +146,7 @@ def test_a_forgotten_chain_was_never_followed(store: Store, writer: Writer, neve
             "fetches",
             "followers",
             "headers",
+            "peer_addresses",
         ),
         *("locators", "meta", "motebit_hosts", "pending", "pending_cards", "ratings", "receipts", "sightings"),
         *("signed_documents", "state_lines"),
