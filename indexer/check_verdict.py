@@ -35,3 +35,15 @@ class CheckVerdict(NamedTuple):
     def is_verified(self) -> bool:
         """Whether the subject is verified."""
         return self.state is CheckedState.VERIFIED
+
+
+class HostVerdict(NamedTuple):
+    """The answer of a host: the ids that its cards name and its TXT records name, and the SHA-256 of the cards that
+    give a badge by hash. `failed` are the ways (name, dns, hash) that brought no answer, `reason` a code why."""
+
+    host: str
+    named: frozenset[str]
+    in_dns: frozenset[str]
+    served: frozenset[bytes]
+    failed: frozenset[str] = frozenset()
+    reason: str = ""

@@ -13,9 +13,9 @@ from indexer.diagnosis.source_lookup import MOST_PARTS, SourceTransaction
 from indexer.diagnosis.steps import Step, step, steps_of
 from indexer.headers.networks import Network, mined
 from indexer.model import Event, EventKind, RegistrationState, Status
-from indexer.resolution.block_reader import read_alone
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.resolution.session import Origin, may_concern_a2b
+from indexer.resolution.transaction_reader import read_alone
 from indexer.state_hash import starts_late
 from indexer.store import Revision, Store, Unconfirmed
 from indexer.store.history import WITHOUT_CARD

@@ -6,91 +6,29 @@ One visit to a host decides for all registrations with its url: 10,000 of them c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from hashlib import sha256
 from itertools import chain
 from typing import NamedTuple
 
 from indexer.failures import LeftOut, is_of_machine
 from indexer.fetcher.connections import Admit
-from indexer.fetcher.dns import TxtRecords
-from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
+from indexer.fetcher.host_names import DomainVerifier, HostNames
+from indexer.fetcher.http_fetcher import open_admit
 from indexer.fetcher.key_sets import signed_card
-from indexer.fetcher.reasons import TROUBLE, FetchError, Refusal
+from indexer.fetcher.reasons import FetchError, Refusal
 from indexer.fetcher.schedule import Priority
 from indexer.resolution.pointer_service import is_outpoint, pointer_listings
 from indexer.store import Store, Writer, visits
-from indexer.store.badges import BADGE_CHECK, BadgeCandidate, HostVerdict
+from indexer.store.badges import BADGE_CHECK, BadgeCandidate
 from indexer.store.card_signatures import SignedCard
 from indexer.store.observed_tools import NamedEndpoint
 from parsers import cards
-from parsers.bitcoin.tx import Outpoint
-from parsers.cards import AgentCard, Kind, ToolConfig, is_entry, strict_json
-from parsers.errors import CardError
-from parsers.pointers.locator import WELL_KNOWN, url_host
+from parsers.cards import AgentCard, Kind, ToolConfig, is_entry
+from parsers.pointers.locator import url_host
 
-MEMBER = "x-a2b-id"
-MAX_NAMED = 1_000
-MAX_ID = 4_096
 BATCH = 200
 """Changes of the outbox processed in one step: reading so many cards takes 20 ms."""
-
-_UNKNOWN = TROUBLE | {"fetch-protocol", "fetch-framing", "fetch-fault"}
-"""Codes after which the names that a host gives are unknown: a badge is not lost at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostNames:
-    """The ids and cards that a host names. `served` are the SHA-256 of the cards that it serves, `named` the ids in
-    these cards, `in_dns` the ids in its TXT records; the refusals say why cards or records could not be fetched."""
-
-    served: frozenset[bytes] = frozenset()
-    named: frozenset[str] = frozenset()
-    in_dns: frozenset[str] = frozenset()
-    refusal: Refusal | None = None
-    dns_refusal: Refusal | None = None
-
-    def verdict(self, host: str) -> HostVerdict:
-        """The consequences for the registrations with a url on the host."""
-        # naming beats hash: where a host names ids, only these get its badge
-        by_hash = frozenset() if self.named or self.in_dns else self.served
-        unknown = {"dns"} if self.dns_refusal else set()
-        if self.refusal is not None and self.refusal.code in _UNKNOWN:
-            unknown |= {"name"} if self.in_dns else {"name", "hash"}
-        reason = self.refusal or self.dns_refusal
-        return HostVerdict(host, self.named, self.in_dns, by_hash, frozenset(unknown), reason.code if reason else "")
-
-
-class DomainVerifier:
-    """Fetches the registrations that hosts name."""
-
-    def __init__(self, fetcher: HttpFetcher, txt: TxtRecords) -> None:
-        self._fetcher, self._txt = fetcher, txt
-
-    async def fetch_names(self, host: str, admit: Admit = open_admit) -> HostNames:
-        """The names in both cards of a host and in its TXT records. Raises FetchError only for `fetch-budget`, when
-        nothing was requested."""
-        served: dict[bytes, bytes] = {}
-        refusal: Refusal | None = None
-        async with self._fetcher.visit(admit) as visit:
-            for path in WELL_KNOWN:
-                try:
-                    body = (await visit.get(f"https://{host}{path}", same_host=True)).body or b""
-                except FetchError as error:
-                    if error.refusal.code == "fetch-budget":
-                        raise
-                    refusal = refusal or error.refusal
-                    if error.refusal.code in _UNKNOWN:
-                        break
-                else:
-                    served[sha256(body).digest()] = body
-        named = frozenset[str]().union(*map(named_in, served.values()))
-        served_refusal = refusal if not served or (refusal and refusal.code in _UNKNOWN) else None
-        try:
-            return HostNames(frozenset(served), named, _normalised(await self._txt.ids(host)), served_refusal)
-        except FetchError as error:
-            return HostNames(frozenset(served), named, frozenset(), served_refusal, error.refusal)
 
 
 class BadgeChecks:
@@ -112,29 +50,6 @@ class BadgeChecks:
 
     async def _record(self, host: str, names: HostNames, now: int) -> int:
         return await asyncio.to_thread(visits.record_host, self._writer, names.verdict(host), now)
-
-
-def named_in(body: bytes) -> frozenset[str]:
-    """The ids that a card names in its member `x-a2b-id`, a string or a list of strings; empty for any other bytes."""
-    try:
-        card, _ = strict_json.loads(body)
-    except CardError:
-        return frozenset()
-    member = card.get(MEMBER) if isinstance(card, dict) else None
-    listed = member if isinstance(member, list) else [member]
-    return _normalised(text for text in listed[:MAX_NAMED] if isinstance(text, str) and len(text) <= MAX_ID)
-
-
-def _normalised(texts: Iterable[str]) -> frozenset[str]:
-    """Ids in the form of law 3, with any separator of txid and output number."""
-    ids = set()
-    for text in texts:
-        try:
-            outpoint, mark, number = text.strip().partition("#")
-            ids.add(f"{Outpoint.parse(outpoint)}{mark}{number}")
-        except ValueError:  # the id of an account or a log
-            ids.add(text.strip())
-    return frozenset(ids - {""})
 
 
 _WORK = "host"

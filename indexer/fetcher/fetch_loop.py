@@ -19,7 +19,8 @@ from indexer.fetcher import outcomes
 from indexer.fetcher.budgets import VisitRates
 from indexer.fetcher.card_fetcher import CardFetcher, CardRequest
 from indexer.fetcher.connections import Admit
-from indexer.fetcher.domain_badges import BadgeChecks, BadgeQueue, DomainVerifier, host_of_card
+from indexer.fetcher.domain_badges import BadgeChecks, BadgeQueue, host_of_card
+from indexer.fetcher.host_names import DomainVerifier
 from indexer.fetcher.key_sets import signed_card
 from indexer.fetcher.reasons import FetchError, Refusal, shown
 from indexer.fetcher.schedule import Job, Priority, Schedule

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
-import numpy as np
-import numpy.typing as npt
-
 from indexer.headers.proof_of_work import work
 from indexer.headers.tree import HeaderTree
 
@@ -36,6 +33,8 @@ class RawTree(HeaderTree):
 
         Raises ValueError if they are not linked to the tip and to one another.
         """
+        import numpy as np
+
         parts = [joined[start : start + SIZE] for start in range(0, len(joined), SIZE)]
         digests = [sha256(sha256(part).digest()).digest() for part in parts]
         rows = np.frombuffer(joined, np.uint8).reshape(-1, SIZE)
@@ -50,10 +49,10 @@ class RawTree(HeaderTree):
         worth = {value: work(value) for value in set(bits)}
         self.extend(b"".join(digests), [worth[value] for value in bits])
 
-    def forget(self, but: Sequence[int] = ()) -> npt.NDArray[np.int64]:
+    def forget(self, but: Sequence[int] = ()) -> list[int]:
         """Drop blocks like `HeaderTree.forget`, with their headers."""
         remaining = super().forget(but)
-        self._rest = bytearray(np.frombuffer(self._rest, np.uint8).reshape(-1, _REST)[remaining].tobytes())
+        self._rest = bytearray().join(self._rest[_REST * number : _REST * (number + 1)] for number in remaining)
         return remaining
 
     def raw(self, number: int) -> bytes:

@@ -6,18 +6,18 @@ Not thread-safe.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from itertools import accumulate
-from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import NamedTuple
 
 _MASK_64 = (1 << 64) - 1
 _WORK_LIMIT = (1 << 128) - 1
 _FIRST_SLOTS = 1 << 10
-_TYPES = {"i": np.int32, "q": np.int64, "Q": np.uint64}
+_BULK = 1 << 14
+"""Hashes from which on numpy, where it is installed, fills in slots: it takes a tenth of the time of a loop."""
 
 
 class BlockLocation(NamedTuple):
@@ -28,8 +28,8 @@ class BlockLocation(NamedTuple):
     size: int
 
 
-def _picked(column: array[int], numbers: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    return np.frombuffer(column, _TYPES[column.typecode])[numbers]
+def _picked(column: array[int], numbers: Sequence[int]) -> array[int]:
+    return array(column.typecode, map(column.__getitem__, numbers))
 
 
 class _Index:
@@ -73,8 +73,8 @@ class _Index:
         else:
             self._insert(first, last)
 
-    def keep(self, numbers: npt.NDArray[np.int64]) -> None:
-        self.hashes = bytearray(np.frombuffer(self.hashes, np.uint8).reshape(-1, 32)[numbers].tobytes())
+    def keep(self, numbers: Sequence[int]) -> None:
+        self.hashes = bytearray().join(map(self.hash, numbers))
         self._slots = array("i", [-1]) * _FIRST_SLOTS
         self._grow(len(self))
 
@@ -86,7 +86,16 @@ class _Index:
         self._insert(0, len(self))
 
     def _insert(self, first: int, last: int) -> None:
-        """Fill in slots in bulk: of hashes that collide, the last one stays and the others probe the next slot."""
+        if last - first >= _BULK and find_spec("numpy"):
+            self._insert_in_bulk(first, last)
+            return
+        for number in range(first, last):
+            self._slots[self._slot(self.hash(number))] = number
+
+    def _insert_in_bulk(self, first: int, last: int) -> None:
+        """Fill in slots at once: of hashes that collide, the last one stays and the others probe the next slot."""
+        import numpy as np
+
         slots = np.frombuffer(self._slots, np.int32)
         keys = np.frombuffer(self.hashes, np.dtype("<u8"), offset=32 * first)[: 4 * (last - first) : 4]
         mask = len(slots) - 1
@@ -193,18 +202,17 @@ class HeaderTree:
         self.changed = min(self.changed, self.height + 1)
         self._best.extend(range(number, number + count))
 
-    def forget(self, but: Sequence[int] = ()) -> npt.NDArray[np.int64]:
+    def forget(self, but: Sequence[int] = ()) -> list[int]:
         """Drop all blocks that are not on the best chain, except `but`, which include their parents. Returns the old
         numbers of the remaining blocks, which are renumbered in this order."""
-        remaining = np.union1d(np.frombuffer(self._best, np.int32), np.array(but, np.int32)).astype(np.int64)
-        renamed = np.full(len(self) + 1, -1, np.int32)
-        renamed[remaining] = np.arange(len(remaining))
-        self._parent = array("i", renamed[_picked(self._parent, remaining)].tobytes())
-        self._best = array("i", renamed[np.frombuffer(self._best, np.int32)].tobytes())
+        remaining = sorted({*self._best, *but})
+        renamed = {number: position for position, number in enumerate(remaining)}
+        parents = _picked(self._parent, remaining)
+        self._parent = array("i", (renamed.get(parent, -1) for parent in parents))
+        self._best = array("i", map(renamed.__getitem__, self._best))
         for name in ("_height", "_work_high", "_work_low"):
-            column = getattr(self, name)
-            setattr(self, name, array(column.typecode, _picked(column, remaining).tobytes()))
-        self._bad = bytearray(np.frombuffer(self._bad, np.uint8)[remaining].tobytes())
+            setattr(self, name, _picked(getattr(self, name), remaining))
+        self._bad = bytearray(map(self._bad.__getitem__, remaining))
         self._index.keep(remaining)
         return remaining
 
@@ -225,7 +233,7 @@ class HeaderTree:
 
     def best_refused(self) -> int | None:
         """The refused block with the most work, if that is more than the best chain has: the chain ends too early."""
-        refused = np.flatnonzero(np.frombuffer(self._bad, np.uint8)).tolist()
+        refused = (match.start() for match in re.finditer(b"\x01", self._bad))
         best = max(refused, key=self.work, default=None)
         most = self.work(self._best[-1]) if self._best else -1
         return best if best is not None and self.work(best) > most else None

@@ -7,33 +7,20 @@ descend from them within the block are added (law 3b), and all are read in the o
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
 from indexer.chains import PartialBlock
 from indexer.headers.networks import CoinRules
-from indexer.model import UNCONFIRMED, BlockFacts, BlockRef, Proof, Proofs, RegistrationState
+from indexer.model import UNCONFIRMED, BlockRef, Proof, Proofs, RegistrationState
 from indexer.resolution.block_proofs import BlockProofs, proofs
-from indexer.resolution.output_envelopes import OutputEnvelopeReader
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.resolution.session import Origins, Session, Values
 from indexer.resolution.spend_order import OutputValues, spend_order
-from indexer.resolution.witness_envelopes import WitnessEnvelopeReader
+from indexer.resolution.transaction_reader import ReadResult, prevouts, read_tx, registrations_at, result_of
 from indexer.spill import BYTES_AT_ONCE, SpilledPairs, pieces
 from parsers.bitcoin import block, tx
 from parsers.bitcoin.tx import Outpoint, Transaction
-from parsers.bitcoin.witness_commitment import CoinbaseProof
 from parsers.errors import BlockError
-
-
-@dataclass(frozen=True, slots=True)
-class ReadResult:
-    """The facts of a block, and the data that was missing to decide them: outpoints of unknown value, and transactions
-    of cards with origins to trace, by the outputs that hold the cards. With those, the facts may differ."""
-
-    reading: BlockFacts
-    missing_values: frozenset[Outpoint]
-    untraced: Mapping[Outpoint, Transaction] = field(default_factory=dict)
 
 
 class BlockReader:
@@ -69,14 +56,14 @@ class BlockReader:
         session = Session(self._ref.height, self._rules, self._network, {}, values, OutputValues(flagged), origins)
         taken = block.WatchedOutpoints()
         for portion in flagged.portions(order.positions):
-            prevouts = _prevouts(transaction for _, _, transaction in portion)
+            inputs = prevouts(transaction for _, _, transaction in portion)
             # registrations are only at watched outpoints, so that the store is queried for no others
-            spent = {prevout for prevout in prevouts if prevout in self._watched and prevout not in taken}
+            spent = {prevout for prevout in inputs if prevout in self._watched and prevout not in taken}
             taken.add(spent)
-            session.registrations_by_outpoint |= _registrations_at(registry, spent)
+            session.registrations_by_outpoint |= registrations_at(registry, spent)
             for position, index, transaction in portion:
                 session.is_spent_here = bool(order.is_parent[position])
-                _read_tx(session, index, transaction)
+                read_tx(session, index, transaction)
         return session
 
     def result(self, session: Session) -> ReadResult:
@@ -85,21 +72,11 @@ class BlockReader:
         if session.events:
             proved = _proved(session, self._flagged.numbered())
             block_proofs = proofs(self._ref, self._data, self._scan, self._rules, proved)
-        return _result(session, self._ref, *block_proofs)
+        return result_of(session, self._ref, *block_proofs)
 
     @cached_property
     def _flagged(self) -> _Flagged:
         return _Flagged(self._data, flag_candidates(self._data, self._scan, self._rules), self._rules)
-
-
-def _result(
-    session: Session, ref: BlockRef, proved: Proofs | None = None, coinbase: CoinbaseProof | None = None
-) -> ReadResult:
-    """The facts of block `ref` that a session has read."""
-    in_memory = session.events.in_memory
-    events = session.events if in_memory is None else tuple(in_memory)
-    facts = BlockFacts(ref, events, session.cards.settled(), proved if proved is not None else {}, coinbase)
-    return ReadResult(facts, frozenset(session.missing_values), session.untraced)
 
 
 class _Flagged:
@@ -145,18 +122,18 @@ class PartialBlockReader:
     def session(self, registry: RegistrationLookup, values: Values, origins: Origins | None = None) -> Session:
         """Read the transactions in spend order."""
         transactions = self._transactions
-        there = _registrations_at(registry, _prevouts(transactions))
+        there = registrations_at(registry, prevouts(transactions))
         session = Session(
             self._ref.height, self._rules, self._network, there, values, OutputValues(transactions), origins
         )
         for position in spend_order(transactions).positions:
-            _read_tx(session, *transactions[position])
+            read_tx(session, *transactions[position])
         return session
 
     def result(self, session: Session) -> ReadResult:
         """The facts of the block with their proofs."""
         proved = set(_proved(session, self._transactions.numbered()))
-        return _result(session, self._ref, self._transactions.proofs(proved))
+        return result_of(session, self._ref, self._transactions.proofs(proved))
 
 
 class _PartialTransactions:
@@ -207,17 +184,6 @@ def _proved(session: Session, transactions: Iterable[tuple[int, Transaction]]) -
         yield from (index for index, transaction in transactions if transaction.txid in session.parents)
 
 
-def read_alone(
-    raw: Transaction, height: int, rules: CoinRules, network: str, registry: RegistrationLookup, values: Values,
-    origins: Origins | None = None,
-) -> ReadResult:  # fmt: skip
-    """Read one transaction as if the block at `height` held nothing else: for diagnosis."""
-    registrations_by_outpoint = _registrations_at(registry, _prevouts([raw]))
-    session = Session(height, rules, network, registrations_by_outpoint, values, OutputValues([raw]), origins)
-    _read_tx(session, 0, raw)
-    return _result(session, BlockRef("", height, b"", b"", 0, b""))
-
-
 def read_unconfirmed(
     transactions: Iterable[Transaction],
     rules: CoinRules,
@@ -232,17 +198,12 @@ def read_unconfirmed(
     their arrival. `before` are registrations at outputs of earlier unconfirmed transactions. Heights are UNCONFIRMED,
     and every `tx_index` is 0."""
     by_txid = sorted(transactions, key=lambda transaction: transaction.txid)
-    spent = {prevout for prevout in _prevouts(by_txid) if prevout in watched}
-    registrations_by_outpoint = _registrations_at(registry, spent) | dict(before)
+    spent = {prevout for prevout in prevouts(by_txid) if prevout in watched}
+    registrations_by_outpoint = registrations_at(registry, spent) | dict(before)
     session = Session(UNCONFIRMED, rules, network, registrations_by_outpoint, values, OutputValues(by_txid), origins)
     for position in spend_order(by_txid).positions:
-        _read_tx(session, 0, by_txid[position])
-    return _result(session, BlockRef("", UNCONFIRMED, b"", b"", 0, b""))
-
-
-def _read_tx(session: Session, index: int, transaction: Transaction) -> None:
-    reader = WitnessEnvelopeReader if session.rules.envelope == "witness" else OutputEnvelopeReader
-    reader(session, index, transaction).read()
+        read_tx(session, 0, by_txid[position])
+    return result_of(session, BlockRef("", UNCONFIRMED, b"", b"", 0, b""))
 
 
 def flag_candidates(data: memoryview | bytes, scan: block.BlockScan, rules: CoinRules) -> block.TxCandidates:
@@ -273,13 +234,3 @@ def holdable(transaction: Transaction, rules: CoinRules) -> Iterator[Outpoint]:
     for vout, output in enumerate(transaction.outputs):
         if output.satoshis == 1 or (rules.envelope == "witness" and output.satoshis > 0):
             yield transaction.outpoint(vout)
-
-
-def _prevouts(transactions: Iterable[Transaction]) -> Iterator[Outpoint]:
-    return (spent.prevout for transaction in transactions for spent in transaction.inputs)
-
-
-def _registrations_at(
-    registry: RegistrationLookup, outpoints: Iterable[Outpoint]
-) -> dict[Outpoint, list[RegistrationState]]:
-    return {outpoint: list(states) for outpoint, states in registry.at_outpoints(outpoints).items()}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from indexer.headers.networks import CoinRules
 from indexer.model import Event, EventKind, PointerAnchor, RegistrationState, Status
 from indexer.resolution.lineage import OutputRanges, SatLocation, UnknownPosition, positions
-from indexer.resolution.spend_order import OutputValues
 from indexer.resolution.verdict import Judgement
 from indexer.spill import Spill, SpilledPairs
 from parsers.bitcoin import address
@@ -35,6 +34,14 @@ Values = Mapping[Outpoint, int]
 MOST_TRACED, TRACED_AT_ONCE, TRACED_BYTES = 100_000, 10_000, 64 << 20
 """Limits on tracing the origins of a block's cards: cards in all, cards between two readings of the block, and bytes of
 their transactions."""
+
+
+class ValueLookup(Protocol):
+    """Values of the outputs of some transactions."""
+
+    def get(self, outpoint: Outpoint, /) -> int | None:
+        """The value of an output in satoshis, None for outputs of other transactions."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,7 @@ class Session:
     network: str
     registrations_by_outpoint: dict[Outpoint, list[RegistrationState]]
     values: Values
-    outputs: OutputValues
+    outputs: ValueLookup
     origins: Origins | None = None
     events: Spill[Event] = field(default_factory=Spill)
     cards: SpilledPairs[bytes, bytes] = field(default_factory=SpilledPairs)

@@ -14,8 +14,9 @@ from indexer.headers.networks import Network, checkpoints, is_complete_from
 from indexer.headers.proof_of_work import is_merge_mined
 from indexer.headers.raw_tree import SIZE
 from indexer.model import BlockFacts, BlockRef, Event, EventKind, Proof
-from indexer.resolution.block_reader import PartialBlockReader, ReadResult
+from indexer.resolution.block_reader import PartialBlockReader
 from indexer.resolution.registration_lookup import RegistrationLookup
+from indexer.resolution.transaction_reader import ReadResult
 from indexer.snapshot.codec import ChainHead, Headers, SnapshotError
 from indexer.snapshot.proof_file import ProofFile, size_of
 from indexer.spill import SpilledPairs

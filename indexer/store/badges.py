@@ -26,7 +26,7 @@ from sqlalchemy import (
     update,
 )
 
-from indexer.check_verdict import CheckVerdict
+from indexer.check_verdict import CheckVerdict, HostVerdict
 from indexer.store import checks as queue
 from indexer.store import outbox
 from indexer.store.checks import GRACE, check_kind
@@ -49,18 +49,6 @@ class BadgeCandidate(NamedTuple):
     registration: str
     host: str
     card: bytes
-
-
-class HostVerdict(NamedTuple):
-    """The answer of a host: the ids that its cards name and its TXT records name, and the SHA-256 of the cards that
-    give a badge by hash. `failed` are the ways (name, dns, hash) that brought no answer, `reason` a code why."""
-
-    host: str
-    named: frozenset[str]
-    in_dns: frozenset[str]
-    served: frozenset[bytes]
-    failed: frozenset[str] = frozenset()
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

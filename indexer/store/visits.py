@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
+from indexer.check_verdict import HostVerdict
 from indexer.store import badges, card_signatures, fetches, observed_tools, outbox
-from indexer.store.badges import BadgeCandidate, HostVerdict
+from indexer.store.badges import BadgeCandidate
 from indexer.store.card_signatures import SignatureVerdict, SignedCard
 from indexer.store.fetches import FetchOutcome
 from indexer.store.host_topics import topics

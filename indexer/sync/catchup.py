@@ -20,10 +20,11 @@ from indexer.errors import FailedBlockError, SourceError, SourceUnavailableError
 from indexer.failures import is_of_machine
 from indexer.model import BlockFacts, BlockRef, Event
 from indexer.resolution.block_proofs import MAX_RAW
-from indexer.resolution.block_reader import BlockReader, PartialBlockReader, ReadResult
+from indexer.resolution.block_reader import BlockReader, PartialBlockReader
 from indexer.resolution.origins import HOPS, OriginTracer
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.resolution.session import Origin
+from indexer.resolution.transaction_reader import ReadResult
 from indexer.spill import folder
 from indexer.store import Store, Writer, block_writer, contents
 from indexer.sync.progress import SyncProgress

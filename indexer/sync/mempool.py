@@ -16,10 +16,11 @@ from itertools import islice, pairwise
 from indexer.chains import Chain
 from indexer.failures import LeftOut, is_of_machine
 from indexer.model import BlockFacts, BlockRef, Event
-from indexer.resolution.block_reader import ReadResult, holdable, read_unconfirmed
+from indexer.resolution.block_reader import holdable, read_unconfirmed
 from indexer.resolution.origins import OriginTracer
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.resolution.session import Origin
+from indexer.resolution.transaction_reader import ReadResult
 from indexer.store import Store, Writer
 from indexer.store.pending import announce_submitted, replace_pending
 from indexer.sync.coin_checks import CoinChecks

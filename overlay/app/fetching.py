@@ -31,9 +31,9 @@ def build_fetch_loop(
     noted in `left_out`. Slow: it reads certificates."""
     from indexer.fetcher.card_fetcher import CardFetcher
     from indexer.fetcher.dns import TxtRecords
-    from indexer.fetcher.domain_badges import DomainVerifier
     from indexer.fetcher.fetch_loop import FetchLoop
     from indexer.fetcher.gateway import Gateway
+    from indexer.fetcher.host_names import DomainVerifier
     from indexer.fetcher.key_sets import KeySetVerifier
     from indexer.fetcher.logo_fetcher import LogoFetcher
     from indexer.store.logos import Logos

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from overlay.listings.topic_records import TopicRecords
 from parsers.bitcoin import basm_answers, bump
 from parsers.bitcoin.basm import AdmittedTransaction, TopicAnchor
 from parsers.bitcoin.basm_answers import TXIDS_AT_ONCE, AnchorTip
 from parsers.errors import ParseError
+
+if TYPE_CHECKING:
+    from overlay.listings.topic_records import TopicRecords
 
 MAX_RAW_BYTES = 64 << 20
 """Bytes of transactions of the local store in memory at a time."""

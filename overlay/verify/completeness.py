@@ -13,8 +13,8 @@ from itertools import islice
 
 from indexer.headers.networks import Network
 from indexer.model import RegistrationState
-from indexer.resolution.block_reader import read_alone
 from indexer.resolution.registration_lookup import RegistrationLookup
+from indexer.resolution.transaction_reader import read_alone
 from overlay.verify.anchor_comparison import Comparison, DifferingBlock, compare, walk
 from overlay.verify.anchor_sources import AnchorSource, ContradictionError, merkle_root
 from overlay.verify.header_chain import Fetch, HeaderLinks

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from indexer.fetcher.card_fetcher import CardFetch, CardFetcher, CardRequest, CardState
 from indexer.fetcher.dns import TxtRecords
-from indexer.fetcher.domain_badges import DomainVerifier, HostNames
+from indexer.fetcher.host_names import DomainVerifier, HostNames
 from overlay.listings.from_pointer import host as pointing_host
 from overlay.verify.item_members import Finding, same
 from overlay.verify.server_answer import NotCheckedError, NotProvedError, ServerAnswer

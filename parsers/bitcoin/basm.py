@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from parsers.bitcoin.tx import sha256d
+from parsers.errors import BlockError
 
 NO_HASH = bytes(32)
 """The root of a block without admitted transactions, and the anchor before the first block's."""
@@ -38,13 +39,13 @@ def root(txids: Sequence[bytes]) -> bytes:
     """The merkle root over the admitted transactions of a block, in block order: that of a block of just these.
 
     Raises BlockError when a transaction is repeated so that the root would be another list's, too (CVE-2012-2459)."""
-    if not txids:
-        return NO_HASH
-    # Numba takes a third of a second to load, and most that read anchors compute no root
-    from parsers.bitcoin.batch_sha256 import from_digests
-    from parsers.bitcoin.merkle_tree import merkle
-
-    return merkle(from_digests(txids)).root
+    nodes = list(txids) or [NO_HASH]
+    while len(nodes) > 1:
+        if any(left == right for left, right in zip(nodes[::2], nodes[1::2], strict=False)):
+            raise BlockError("admitted transactions are repeated so that the root stays the same (CVE-2012-2459)")
+        nodes += nodes[-1:] if len(nodes) % 2 else []
+        nodes = [sha256d(left + right) for left, right in zip(nodes[::2], nodes[1::2], strict=True)]
+    return nodes[0]
 
 
 def chained(previous: bytes, block_hash: bytes, anchor_root: bytes) -> bytes:

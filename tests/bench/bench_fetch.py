@@ -25,8 +25,8 @@ import trustme
 from indexer.fetcher.card_fetcher import CardFetcher, CardRequest, CardState
 from indexer.fetcher.connections import tls_context
 from indexer.fetcher.dns import SystemResolver, TxtRecords
-from indexer.fetcher.domain_badges import DomainVerifier
 from indexer.fetcher.fetch_loop import FetchLoop
+from indexer.fetcher.host_names import DomainVerifier
 from indexer.fetcher.http_fetcher import HttpFetcher
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Job, Priority, Schedule

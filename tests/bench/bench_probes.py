@@ -25,8 +25,8 @@ from indexer.fetcher.budgets import VisitRate, VisitRates
 from indexer.fetcher.card_fetcher import CardFetcher
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.dns import TxtRecords
-from indexer.fetcher.domain_badges import DomainVerifier
 from indexer.fetcher.fetch_loop import FetchLoop
+from indexer.fetcher.host_names import DomainVerifier
 from indexer.fetcher.http_fetcher import PostAnswer
 from indexer.store import Store, Writer, connect
 from indexer.store.checks import CHECK_INTERVAL

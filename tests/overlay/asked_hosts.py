@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from indexer.fetcher.card_fetcher import Attempt, CardFetch, CardRequest, CardState
-from indexer.fetcher.domain_badges import HostNames
+from indexer.fetcher.host_names import HostNames
 from indexer.fetcher.reasons import Refusal
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from indexer.fetcher.domain_badges import HostNames
+from indexer.fetcher.host_names import HostNames
 from indexer.fetcher.reasons import Refusal
 from indexer.settings import Settings
 from indexer.store import FetchState, visits

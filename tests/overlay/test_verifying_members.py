@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from indexer.fetcher.domain_badges import HostNames
+from indexer.fetcher.host_names import HostNames
 from indexer.store import visits
 from overlay.answers.schemas import SCHEMAS
 from overlay.listings.local_source import LocalSource

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from indexer.fetcher.domain_badges import named_in
+from indexer.fetcher.host_names import named_in
 from overlay.listings.records import Registration
 from parsers import cards
 from parsers.cards import AgentCard, Kind

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from indexer.fetcher.card_fetcher import CardFetcher
 from indexer.fetcher.dns import TxtRecords
-from indexer.fetcher.domain_badges import DomainVerifier
 from indexer.fetcher.fetch_loop import FetchLoop
+from indexer.fetcher.host_names import DomainVerifier
 from indexer.fetcher.http_fetcher import HttpFetcher
 from overlay.listings.item_json import listing_json
 from overlay.listings.listing import listings_of

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sqlalchemy import delete
 
 from indexer.fetcher.dns import TxtRecords
-from indexer.fetcher.domain_badges import BadgeQueue, DomainVerifier, HostNames, named_in
+from indexer.fetcher.domain_badges import BadgeQueue
+from indexer.fetcher.host_names import DomainVerifier, HostNames, named_in
 from indexer.fetcher.reasons import FetchError, Refusal
 from indexer.store import visits
 from indexer.store.badges import BADGE_CHECK, MAX_ANNOUNCED, DomainBadge

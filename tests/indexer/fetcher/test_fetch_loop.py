@@ -17,8 +17,8 @@ from indexer.fetcher import schedule
 from indexer.fetcher.card_fetcher import Attempt, CardFetch, CardFetcher, CardRequest, CardState
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.dns import TxtRecords
-from indexer.fetcher.domain_badges import DomainVerifier, HostNames
 from indexer.fetcher.fetch_loop import HELD_SECONDS, NEWS_SECONDS, POLL_SECONDS, FetchLoop, visited_host
+from indexer.fetcher.host_names import DomainVerifier, HostNames
 from indexer.fetcher.http_fetcher import open_admit
 from indexer.fetcher.outcomes import BACKOFF, TRIED_FOR, WATCH
 from indexer.fetcher.reasons import FetchError, Refusal

@@ -17,8 +17,8 @@ from sqlalchemy import Engine
 
 from indexer.fetcher.card_fetcher import CardFetcher
 from indexer.fetcher.dns import TxtRecords
-from indexer.fetcher.domain_badges import DomainVerifier
 from indexer.fetcher.fetch_loop import FetchLoop
+from indexer.fetcher.host_names import DomainVerifier
 from indexer.fetcher.logo_fetcher import LogoFetcher
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.thumbnail import MOST_SIDE, SIDE

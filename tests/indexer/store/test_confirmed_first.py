@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from indexer.check_verdict import HostVerdict
 from indexer.store import Store, Writer, block_writer, card_signatures, visits
-from indexer.store.badges import BadgeCandidate, HostVerdict
+from indexer.store.badges import BadgeCandidate
 from overlay.systems.motebit import store_hosts
 from tests.facts import CARD, born, outpoint_of, says
 

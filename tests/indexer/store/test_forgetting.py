@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, insert, select
 
+from indexer.check_verdict import HostVerdict
 from indexer.model import PeerRecord
 from indexer.store import (
     Store,
@@ -23,7 +24,7 @@ from indexer.store import (
     state_hashes,
     visits,
 )  # fmt: skip
-from indexer.store.badges import BadgeCandidate, HostVerdict
+from indexer.store.badges import BadgeCandidate
 from indexer.store.blocks import save_headers
 from indexer.store.followers import FollowerReport, followers
 from indexer.store.forgetting import OF_CHAIN, forget_chain

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from sqlalchemy.event import listen
 
+from indexer.check_verdict import HostVerdict
 from indexer.fetcher.fetch_loop import FetchLoop
 from indexer.store import Store, Writer, block_writer, state_hashes, visits
-from indexer.store.badges import BadgeCandidate, HostVerdict
+from indexer.store.badges import BadgeCandidate
 from indexer.store.card_signatures import SignatureVerdict, SignedCard
 from indexer.store.queries import BATCH
 from tests import steps

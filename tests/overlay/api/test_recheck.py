@@ -11,7 +11,8 @@ from hashlib import sha256
 import pytest
 from aiohttp import ClientSession
 
-from indexer.fetcher.domain_badges import BadgeQueue, HostNames
+from indexer.fetcher.domain_badges import BadgeQueue
+from indexer.fetcher.host_names import HostNames
 from indexer.fetcher.reasons import Refusal
 from indexer.setting_values import Quota
 from indexer.store import Store, Writer, block_writer, visits

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from indexer.check_verdict import HostVerdict
 from indexer.model import Event, EventKind
 from indexer.store import Store, Writer, block_writer, chain_marks, connect, visits
-from indexer.store.badges import BadgeCandidate, HostVerdict
+from indexer.store.badges import BadgeCandidate
 from overlay.duplicates import text_key_groups, text_key_table
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
 from overlay.duplicates.earlier_listings import EarlierListings

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, update
 
+from indexer.check_verdict import HostVerdict
 from indexer.store import visits
-from indexer.store.badges import BadgeCandidate, HostVerdict
+from indexer.store.badges import BadgeCandidate
 from indexer.store.schema import changes, outbox_runs
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
