@@ -345,6 +345,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "google_crc32c": ("overlay/engines/native/segment_file.py", "overlay/engines/native/manifest.py"),
     "httpcore": ("indexer/fetcher/http_fetcher.py", "indexer/fetcher/connections.py"),
     "httpx": (
+        "indexer/chains/httpx_session.py",
         "indexer/fetcher/",
         "indexer/rates/feed_client.py",
         "overlay/client/",

@@ -18,15 +18,19 @@ import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, TypeVar
-
-import aiohttp
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from indexer import http_body
 from indexer.chains.silence import AnswerClock
 from indexer.errors import SourceError, SourceRefusalError, SourceUnavailableError
 from indexer.retries import Backoff, retry_after
 from parsers.cards import strict_json
+
+if TYPE_CHECKING or find_spec("aiohttp"):
+    import aiohttp
+else:
+    from indexer.chains import httpx_session as aiohttp
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +53,8 @@ RESPONSE_BYTES, SMALL_BYTES = 64 << 20, 1 << 20
 """The default limit of a response, and the limit of a response that is known to be small, in bytes."""
 
 _T = TypeVar("_T")
+
+ClientError = aiohttp.ClientError
 
 
 class UnreadableError(SourceUnavailableError):

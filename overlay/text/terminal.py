@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from overlay.text.safe_text import one_line, visible, visible_in_json
@@ -43,11 +44,12 @@ def is_terminal() -> bool:
 
 @contextmanager
 def progress_of(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """Show the progress of some work on standard error: a bar on a terminal, elsewhere a line each second.
+    """Show the progress of some work on standard error: a bar on a terminal where the server is installed, elsewhere a
+    line each second.
 
     Yields a function to call with the units done and in all, 0 where that is not known.
     """
-    if is_terminal():
+    if is_terminal() and find_spec("rich"):
         with _bar(what, unit) as report:
             yield report
     else:

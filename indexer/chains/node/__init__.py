@@ -7,15 +7,21 @@ Dogecoin, `auxpow=unchecked` accepts merge-mined headers without their proof of 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from indexer.chains import HeaderStore, options
 from indexer.chains.node import address
-from indexer.chains.node.chain import NodeChain
+
+if TYPE_CHECKING:
+    from indexer.chains.node.chain import NodeChain
 
 _OPTIONS = ("chain", "network", "zmq", "cookie", "from", "finality", "auxpow")
 
 
 def create(name: str, url: str, headers: HeaderStore | None = None) -> NodeChain:
     """The chain of the node at a URL, not connected yet. Raises SourceError for a wrong URL."""
+    from indexer.chains.node.chain import NodeChain  # of the server: others use the client alone
+
     node_address, parsed_options = parse(name, url)
     return NodeChain(name, node_address, parsed_options, headers)
 

@@ -8,14 +8,13 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Any, NoReturn, TypeVar
-
-import aiohttp
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from indexer import http_body
 from indexer.chains.http_client import (
     RESPONSE_BYTES,
     SMALL_BYTES,
+    ClientError,
     CutError,
     HttpClient,
     TooLargeError,
@@ -29,6 +28,9 @@ from indexer.errors import RefusedTransactionError, SourceRefusalError, SourceUn
 from indexer.retries import Backoff
 from parsers.errors import ParseError
 from parsers.json_records import ABSENT, convert
+
+if TYPE_CHECKING:
+    import aiohttp
 
 __all__ = ["NodeClient", "RpcCall", "RpcError", "TooLargeError"]
 
@@ -197,7 +199,7 @@ class NodeClient(HttpClient):
                 if waited > self.silence_seconds + received / SLOWEST:
                     raise CutError(f"{received:,} bytes took {waited:,.0f} s")
                 yield piece
-        except (aiohttp.ClientError, OSError, CutError) as error:
+        except (ClientError, OSError, CutError) as error:
             raise self.unreachable(error) from error
 
     # -- login

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import pytest
 
-from indexer.chains.node import NodeChain, create
+from indexer.chains.node import create
+from indexer.chains.node.chain import NodeChain
 from parsers.bitcoin import block as blocks
 from parsers.bitcoin.tx import sha256d
 from tests.indexing import Indexing

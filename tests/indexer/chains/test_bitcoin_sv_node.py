@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from indexer.chains.node import NodeChain, create
+from indexer.chains.node import create
+from indexer.chains.node.chain import NodeChain
 from parsers.bitcoin.tx import Outpoint, read
 from tests.bitcoind import Bitcoind, Coin, Key, installed, pay
 from tests.chainkit_scripts import envelope, map_tape

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from indexer import chains
-from indexer.chains.node import NodeChain, create
+from indexer.chains.node import create
+from indexer.chains.node.chain import NodeChain
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.retries import Backoff
 from parsers.bitcoin.tx import Outpoint, sha256d

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from indexer.chains.node import NodeChain, create
+from indexer.chains.node import create
 from indexer.chains.node.address import read as read_address
+from indexer.chains.node.chain import NodeChain
 from indexer.chains.node.client import NodeClient, RpcError, TooLargeError
 from indexer.chains.spool import Spool
 from indexer.errors import SourceError, SourceRefusalError, SourceUnavailableError

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from indexer.chains import Chain
-from indexer.chains.node import NodeChain, create
+from indexer.chains.node import create
+from indexer.chains.node.chain import NodeChain
 from indexer.retries import Backoff
 from parsers.bitcoin.tx import read
 from tests.conftest import missing
