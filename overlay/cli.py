@@ -32,7 +32,8 @@ from overlay.commands import (
     status,
     verify,
 )
-from overlay.installation import installed
+from overlay.commands.options import use_url
+from overlay.installation import NEEDS_SERVER, SERVER, has_server, installed
 from overlay.text.terminal import complain, say, survive_any_encoding
 
 EXIT_CODES = {
@@ -59,6 +60,7 @@ EXIT_CODES = {
     "overlay.client.errors.UrlError": 2,
     "overlay.api.problems.ProblemError": 3,
     "overlay.client.errors.ClientError": 3,
+    "overlay.app.storage.ServerMissingError": 2,
     "overlay.app.storage.MissingError": 3,
     "overlay.api.server.AddressError": 3,
     "overlay.app.workers.WorkerError": 3,
@@ -112,6 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     collect_garbage_rarely()
     survive_any_encoding()
     args = parser().parse_args(_by_names(list(sys.argv[1:] if arguments is None else arguments)))
+    use_url(args)
     if (text := _no_text(args)) is not None:
         complain(f"{os.fsencode(text)!r} is not UTF-8")
         raise SystemExit(2)
@@ -124,6 +127,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = 0
     except KeyboardInterrupt:
         code = 130
+    except ModuleNotFoundError as error:
+        if has_server() or (error.name or "").partition(".")[0] not in SERVER:
+            raise
+        complain(NEEDS_SERVER)
+        code = 2
     except Exception as error:
         exit_code = 2 if _names_no_file(args, error) else _exit_code(error)
         if exit_code is None:

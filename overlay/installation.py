@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from indexer.declarations import declarations
@@ -27,6 +28,23 @@ SORTS = {"rating": "rating"}
 
 FILTERS = {"minCustomers": "rating", "reachable": "liveness", "health": "liveness"}
 """The filters of a search that need a system."""
+
+
+SERVER = (
+    "aiohttp", "apscheduler", "google_crc32c", "isal", "jinja2", "markdown_it", "markupsafe", "numba", "numpy",
+    "opensearchpy", "PIL", "prometheus_client", "psycopg", "rapidfuzz", "rich", "sqlalchemy", "whoosh", "zmq",
+)  # fmt: skip
+"""Libraries that only the server needs, by the names that they are imported by."""
+
+NEEDS_SERVER = (
+    "this needs the server, and only the client is installed: pip install '.[server]' in this repository, or "
+    "'FILE.whl[server]'; with --url URL, or A2B_URL, most commands query a running overlay"
+)
+
+
+def has_server() -> bool:
+    """Whether the server's libraries are installed, too."""
+    return find_spec("sqlalchemy") is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

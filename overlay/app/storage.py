@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from indexer import sqlite_integrity as integrity
 from indexer.masking import masked
 from indexer.settings import Settings, SettingsError
-from overlay import installation  # noqa: F401 - declares the tables of systems
+from overlay import installation  # declares the tables of systems
 from overlay.app.compilation import set_cache_folder
 from overlay.text.terminal import complain
 
@@ -71,8 +71,19 @@ class MissingError(Exception):
     """The database or index that a command reads does not exist; the message names what creates it."""
 
 
+class ServerMissingError(MissingError):
+    """Nothing can be opened, as only the client is installed; the message names the command that installs the rest."""
+
+
+def need_server() -> None:
+    """Raises ServerMissingError where only the client is installed."""
+    if not installation.has_server():
+        raise ServerMissingError(installation.NEEDS_SERVER)
+
+
 def make_data_folder(settings: Settings) -> None:
-    """Create the data folder where it is missing. Raises OSError."""
+    """Create the data folder where it is missing. Raises ServerMissingError, OSError."""
+    need_server()
     settings.data.mkdir(parents=True, exist_ok=True)
     set_cache_folder(settings)
 
@@ -80,6 +91,7 @@ def make_data_folder(settings: Settings) -> None:
 def open_database(settings: Settings, *, migration: Migration | None = None, importing: bool = False) -> Engine:
     """A connection pool for the database, created where none exists, with the tables of all systems; one of an earlier
     version is refused, unless `migration` says otherwise. Raises StoreError, OSError."""
+    need_server()
     from indexer.store import Migration, connect
 
     make_data_folder(settings)
@@ -90,6 +102,7 @@ def open_store(settings: Settings, *, create: bool, replica: bool = False, migra
     """The store. With `create`, a new one where none exists, and one of version 0.2.0 is migrated as `migration`
     says; otherwise nothing is changed. With `replica`, reading from `database_read` where that is set. Raises
     SettingsError, StoreError, MissingError, OSError."""
+    need_server()
     from indexer.store import Store, connect, unchecked
     from indexer.store.layout import connect_read_only
 
@@ -109,6 +122,7 @@ def open_store(settings: Settings, *, create: bool, replica: bool = False, migra
 
 def existing_file(settings: Settings) -> Path | None:
     """The file of the database; None of one on a server. Raises MissingError where it does not exist."""
+    need_server()
     file = _sqlite_file(settings)
     if file is not None and not file.exists():
         raise _missing("database", file)
@@ -130,6 +144,7 @@ def stored_heights(settings: Settings) -> dict[str, int]:
 def open_index(settings: Settings, *, create: bool, for_search: bool = True) -> SearchIndex:
     """The search index; with `create`, a new one where none exists. To report its state, it need not be `for_search`.
     Raises EngineError, MissingError, OSError, and StoreError where it is one of a database that was found damaged."""
+    need_server()
     from overlay.api.systems import chosen
     from overlay.engines import IN_FILES
     from overlay.projection.index_content import index_content

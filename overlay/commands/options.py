@@ -63,6 +63,10 @@ _FLAGS = {
 }
 
 
+URL = "A2B_URL"
+"""The variable that names the overlay to query by default."""
+
+
 class UsageError(Exception):
     """A wrong command line; the message describes a correct one."""
 
@@ -86,9 +90,15 @@ def command(
     return parser
 
 
-def add_url(parser: ArgumentParser) -> None:
+def add_url(parser: ArgumentParser, text: str = "query the overlay running there instead of the local data") -> None:
     """The option to query a running overlay."""
-    parser.add_argument("--url", help="query the overlay running there instead of the local data")
+    parser.add_argument("--url", help=f"{text} [{URL}, without --data and --database]")
+
+
+def use_url(args: Namespace) -> None:
+    """Query the overlay of `A2B_URL` where the command line names neither one nor local data."""
+    if getattr(args, "url", "") is None and not any(getattr(args, name, None) for name in ("data", "database")):
+        args.url = os.environ.get(URL) or None
 
 
 def ask(url: str, call: Callable[[Any], Call[Any]]) -> Any:
@@ -123,7 +133,12 @@ def print_answer(args: Namespace, answer: Any, show: Callable[[Any], None]) -> N
 def settings_of(args: Namespace, *, writes: bool = False, demo: bool = False) -> Settings:
     """The settings of this process. Where no folder is named, commands that only read, or change what is there, use the
     folder of configured chains if it exists, else the folder of the packaged chain. With `writes`, it is the former;
-    with `demo`, the packaged chain is used where none is configured. Raises SettingsError."""
+    with `demo`, the packaged chain is used where none is configured. Raises SettingsError, and with `writes`
+    ServerMissingError where only the client is installed."""
+    if writes:
+        from overlay.app.storage import need_server
+
+        need_server()
     flags = {name: getattr(args, name, None) for name in KEYS}
     data = DATA if writes or Path(DATA).exists() else DEMO_DATA
     return Settings.load(flags, os.environ, args.config, data=data, demo=demo)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlay.commands import sending
 from overlay.commands.check import show_review
-from overlay.commands.options import UsageError, add_json, ask, command, settings_of
+from overlay.commands.options import UsageError, add_json, add_url, ask, command, settings_of
 from overlay.text.terminal import complain, say, say_json
 from parsers.cards.deprecation import MAX_MESSAGE, Deprecation
 
@@ -72,7 +72,7 @@ def add(commands: Commands) -> None:
         "data", "database",
     )  # fmt: skip
     parser.add_argument("file", metavar="FILE", help="what another command saved with --out")
-    parser.add_argument("--url", help="the overlay to announce it to")
+    add_url(parser, "the overlay to announce it to")
     _add_targets(parser)
     add_json(parser)
 
@@ -85,7 +85,7 @@ def _command(commands: Commands, name: str, run: Any, purpose: str, more: str) -
 
 
 def _add_results(parser: ArgumentParser) -> None:
-    parser.add_argument("--url", help="the overlay to look registrations up in, and to announce to what is sent")
+    add_url(parser, "the overlay to look registrations up in, and to announce to what is sent")
     parser.add_argument("--key-file", metavar="FILE", type=Path, help="the private key, in WIF or hex [A2B_KEY]")
     parser.add_argument(
         "--currency", metavar="CODE", default="USD", help="to show the cost in, by the local exchange rates [USD]"
@@ -396,9 +396,6 @@ def _registration(args: Namespace, id_: str) -> RegistrationOutput:
 
 def _checked(args: Namespace, card: bytes, kind: str | None, owner: str = "", id_: str = "") -> dict[str, Any]:
     """The check of a card, which this process makes; compared with the listings of `--url`, or of the local index."""
-    from overlay.app.compilation import wait_until_compiled
-    from overlay.app.storage import MissingError, open_index
-    from overlay.duplicates.earlier_listings import EarlierListings
     from overlay.listings.card_check import check
 
     checked = check(card, kind)
@@ -407,10 +404,15 @@ def _checked(args: Namespace, card: bytes, kind: str | None, owner: str = "", id
     if args.url:
         compared = ask(args.url, lambda calls: calls.check(card, kind, owner=owner, id_=id_))
         return {**checked, "warnings": compared["warnings"], "compared": compared.get("compared", False)}
+    from overlay.app.compilation import wait_until_compiled
+    from overlay.app.storage import MissingError, open_index
+
     try:
         index = open_index(settings_of(args), create=False)
     except MissingError:
         return checked
+    from overlay.duplicates.earlier_listings import EarlierListings
+
     with closing(index):
         wait_until_compiled()
         return check(card, kind, EarlierListings(index.search, owner, id_).reasons) | {"compared": True}

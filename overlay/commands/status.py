@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
 
 def status(args: Namespace) -> int:
     """Print the status of the local database, or of a running overlay."""
-    if args.url:
+    if args.url and not args.recompute:
         answer = ask(args.url, lambda calls: calls.status())
     else:
         answer = _local(settings_of(args), recompute=args.recompute)

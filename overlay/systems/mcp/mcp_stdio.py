@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from overlay.commands.options import command
+from overlay.commands.options import URL, command
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -23,14 +23,14 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--chain", metavar="CAIP2", help="the chain on which `verify` expects listings [any main network]"
     )
-    parser.add_argument("--url", default=DEFAULT_URL, help=f"the overlay to ask [{DEFAULT_URL}]")
+    parser.add_argument("--url", help=f"the overlay to ask [{URL}, else {DEFAULT_URL}]")
 
 
 def mcp(args: Namespace) -> int:
     """Serve until standard input ends."""
     import asyncio
 
-    asyncio.run(_serve(args.url, args.chain))
+    asyncio.run(_serve(args.url or DEFAULT_URL, args.chain))
     return 0
 
 
