@@ -144,6 +144,7 @@ class _Exchange:
             self._is_started = True
             await self._send(_start(self._status, self._headers))
         await self._send({"type": "http.response.body", "body": bytes(self._held), "more_body": True})
+        self.delivery.sent.update(self._held)
         self._held.clear()
 
 

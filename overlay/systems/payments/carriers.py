@@ -11,11 +11,13 @@ from typing import Any
 
 from parsers.cards import strict_json
 from parsers.claims.amount_due import PaymentRefusedError
+from parsers.claims.canonical_json import without
+from parsers.claims.gate_receipts import PAYMENT_MEMBER, a2a_request, mcp_request, payment_of_part
 from parsers.errors import CardError
 
 PAYMENT_HEADER, TASK_HEADER = "A2B-Payment", "A2B-Task"
 SUBSCRIPTION_HEADER = "A2B-Subscription"
-MEMBER, TASK_MEMBER, SUBSCRIPTION_MEMBER = "x-payment", "x-payment-task", "x-payment-subscription"
+MEMBER, TASK_MEMBER, SUBSCRIPTION_MEMBER = PAYMENT_MEMBER, "x-payment-task", "x-payment-subscription"
 
 A2A_METHODS = frozenset(
     {"message/send", "message/stream", "SendMessage", "SendStreamingMessage", "tasks/send", "tasks/sendSubscribe"}
@@ -46,7 +48,8 @@ class PaidCall:
     """A request as a gate reads it. `claim` is JSON, None without one. `task` and `subscription` are ids that the
     client chooses, hard to guess ("" without one, or for another form), and `a2a_task` is the id of its A2A task.
     `skill` is the requested one, None where the request names none; `method` is that of JSON-RPC. `rpc` is the id of a
-    JSON-RPC request, in a list of one; empty for plain HTTP. `is_paid`: the call may request work."""
+    JSON-RPC request, in a list of one; empty for plain HTTP. `is_paid`: the call may request work. `body` is that of
+    the request, where receipts are given."""
 
     claim: Any = None
     task: str = ""
@@ -57,6 +60,7 @@ class PaidCall:
     rpc: list[Any] = field(default_factory=list)
     url: str = ""
     is_paid: bool = True
+    body: bytes = b""
 
 
 def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCall:
@@ -95,6 +99,16 @@ def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCal
     )
 
 
+def request_bytes(body: bytes) -> bytes:
+    """The bytes of a call of A2A or MCP that its receipt binds. Raises PaymentRefusedError, DocumentError."""
+    message = _object(_message(body))
+    params = _object(message.get("params"))
+    if message.get("method") in A2A_METHODS:
+        return a2a_request(_object(params.get("message")).get("parts"))
+    has_arguments = "arguments" in params or message.get("method") in MCP_METHODS
+    return mcp_request(params.get("arguments") if has_arguments else without(params, "_meta"))
+
+
 def _message(body: bytes) -> Any:
     """The JSON object of a body, None for a body that is not JSON in any encoding. Raises PaymentRefusedError."""
     if body.lstrip(_BEFORE_JSON)[:1] not in (b"{", b"["):
@@ -131,12 +145,8 @@ def bare_claim(value: Any) -> Any:
 
 def _part_claim(parts: Any) -> Any:
     """The claim in the first part of a message that has one, for every version's name of the part."""
-    for part in parts[:MAX_PARTS] if isinstance(parts, list) else ():
-        data = _object(_object(part).get("data"))
-        data = _object(data.get("data")) if MEMBER not in data and "data" in data else data
-        if MEMBER in data:
-            return data[MEMBER]
-    return None
+    claims = map(payment_of_part, parts[:MAX_PARTS] if isinstance(parts, list) else ())
+    return next((claim for claim in claims if claim is not None), None)
 
 
 def _header_claim(text: str | None) -> Any:

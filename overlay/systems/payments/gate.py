@@ -22,7 +22,16 @@ from indexer.errors import SourceError, SourceUnavailableError
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.payments.carriers import A2A_METHODS, PaidCall, read_call
 from overlay.systems.payments.checking import PaymentSources, currency_of, offers_in
-from overlay.systems.payments.gate_answers import GateAnswer, StreamDelivery, accepts, payment_required, unavailable
+from overlay.systems.payments.gate_answers import (
+    GateAnswer,
+    StreamDelivery,
+    accepts,
+    limited,
+    payment_required,
+    unavailable,
+)
+from overlay.systems.payments.gate_limits import GateLimits
+from overlay.systems.payments.gate_receipts import ReceiptSigner
 from overlay.systems.payments.paid_work import PaidWork, Work, WorkError
 from overlay.systems.payments.settlement import WORK_SECONDS, Settlement
 from overlay.systems.payments.store import PaymentStore
@@ -42,8 +51,10 @@ class PaymentGate:
     """`card` is an agent card, a price list or a single price (JSON). `payment_store` stores its payments, and those of
     any number of other cards: prices with the same id are told apart by `name`, by default that of the card.
     `broadcasters` are nodes of the chains that payments are made on. `free` are skills, tools and methods that are
-    free; no others are. Work may take `work_seconds`. Call `maintain` every few seconds, in one process or several.
-    Raises ValueError for a card without a price, and UnreadableOfferError for one with a price that cannot be read."""
+    free; no others are. Work may take `work_seconds`. With `signing_key`, the 32 bytes of the Ed25519 key that the card
+    names, paid answers carry a receipt of the work (`parsers.claims.gate_receipts`); `limits` bounds what is sold at
+    once (`gate_limits`). Call `maintain` every few seconds, in one process or several. Raises ValueError for a card
+    without a price and a wrong key or limit, and UnreadableOfferError for a price that cannot be read."""
 
     def __init__(
         self,
@@ -54,6 +65,8 @@ class PaymentGate:
         exchange: ExchangeRates | None = None,
         free: Collection[str] = (),
         work_seconds: int = WORK_SECONDS,
+        signing_key: bytes | None = None,
+        limits: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.offers: tuple[Offer, ...] = offers_in(card, sold=True)
@@ -63,6 +76,8 @@ class PaymentGate:
         self._card = name or (named if isinstance(named, str) else "")
         self._store, self._clock, self._free, self._work_seconds = payment_store, clock, frozenset(free), work_seconds
         self._exchange = exchange or ExchangeRates()
+        self._receipts = None if signing_key is None else ReceiptSigner(signing_key)
+        self._limits = GateLimits(limits, clock) if limits.strip() else None
         self._nodes: dict[UtxoChain, Broadcaster] = {}
         self._unopened, self._opening, self._opened_at = list(broadcasters), Lock(), float("-inf")
         self._by_chain: dict[str, Broadcaster] = {}
@@ -129,6 +144,7 @@ class PaymentGate:
             return await self.refuse(PaidCall(url=url), error)
         if not call.is_paid or self._free & {call.skill, call.method}:
             return await work()
+        call = replace(call, body=body) if self._receipts is not None else call
         named = call.skill if skill is None else skill
         offers = self.offers if skill == "" else self._offers_for(named)
         if named is None and (call.claim is not None or call.subscription) and call.method in A2A_METHODS:
@@ -150,6 +166,8 @@ class PaymentGate:
         offers, delivery = self.offers if offers is None else offers, delivery or StreamDelivery()
         interval = await to_thread(self.paid_interval, call, offers) if call.claim is None else None
         if interval is not None:
+            if self._limits is not None and (wait := self._limits.take(f"interval {interval.id}", 0)):
+                return limited(call, wait)
             delivery.config = interval.config
             return await work()
         try:
@@ -167,6 +185,8 @@ class PaymentGate:
                 self._work_seconds,
                 delivery,
                 self._card,
+                self._receipts,
+                self._limits,
             )
             return await paid.run()
         except WorkError as failed:

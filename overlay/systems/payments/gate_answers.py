@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple, cast
 
 from indexer.errors import SourceError
@@ -55,11 +56,12 @@ class GateAnswer(NamedTuple):
 
 class StreamDelivery:
     """Whether parts of a streamed answer may go out before it ends: once one has, the delivered part is paid for,
-    however the stream ends. `failure` is why none may; `config` the id of the price that was paid."""
+    however the stream ends. `failure` is why none may; `config` the id of the price that was paid; `sent` the SHA-256
+    of all parts that went out."""
 
     def __init__(self) -> None:
         self._settle: Callable[[], Awaitable[None]] | None = None
-        self.config = ""
+        self.config, self.sent = "", sha256()
         self.has_begun, self.failure = False, cast("Exception | None", None)
 
     def settle_before(self, settle: Callable[[], Awaitable[None]]) -> None:
@@ -113,6 +115,12 @@ def unavailable(call: PaidCall, detail: str, **members: Any) -> GateAnswer:
     """The 503 for a call with a payment that cannot be decided now."""
     headers = (("Retry-After", str(RETRY_SECONDS)),)
     return _answer(call, 503, -32603, "PaymentUndecided", {"detail": detail, **members}, headers)
+
+
+def limited(call: PaidCall, seconds: int) -> GateAnswer:
+    """The 429 for a payment beyond the limits of a gate: nothing is reserved, and nothing sent."""
+    detail = f"more is paid for than is sold at once: repeat the call with the same claim in {seconds:,} seconds"
+    return _answer(call, 429, -32603, "PaymentLimited", {"detail": detail}, (("Retry-After", str(seconds)),))
 
 
 def too_large(call: PaidCall) -> GateAnswer:

@@ -23,10 +23,13 @@ from overlay.systems.payments.gate_answers import (
     StreamDelivery,
     a2a_tasks,
     is_failed,
+    limited,
     payment_required,
     too_large,
     unavailable,
 )
+from overlay.systems.payments.gate_limits import GateLimits
+from overlay.systems.payments.gate_receipts import ReceiptSigner
 from overlay.systems.payments.settlement import GRACE_SECONDS, SENT_BY_OTHERS, NotAcceptedError, Settlement
 from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import (
@@ -76,12 +79,15 @@ class PaidWork:
         work_seconds: int,
         delivery: StreamDelivery,
         card: str,
+        receipts: ReceiptSigner | None = None,
+        limits: GateLimits | None = None,
     ) -> None:
         self._store, self._sources, self._settlement, self._card = payment_store, sources, settlement, card
         self._sold = self._offers = offers
+        self._receipts, self._limits = receipts, limits
         self._call, self._work, self._work_seconds = call, work, work_seconds
         self._state, self._delivery = TaskState.PENDING, delivery
-        self._id = call.task or call.a2a_task
+        self._id, self._payer = call.task or call.a2a_task, ""
         self._began_at, self._has_reserved = monotonic(), False
 
     async def run(self) -> GateAnswer:
@@ -211,6 +217,7 @@ class PaidWork:
         if None in spent and await node.confirmations(payment.tx) is not None:
             raise PaymentRefusedError("PaymentInvalid", "duplicate", SENT_BY_OTHERS)
         await to_thread(check_inputs, payment, spent)
+        self._payer = spent[0].script.hex() if spent[0] is not None else ""
         return payment
 
     def _node(self) -> Broadcaster | None:
@@ -240,6 +247,8 @@ class PaidWork:
         )  # fmt: skip
         if stage == "final" and task is not None:
             running = replace(task, state=TaskState.RUNNING, updated_at=now, deadline=now + self._work_seconds)
+        if self._limits is not None and (wait := self._limits.take(self._payer, payment.paid)):
+            return limited(self._call, wait)
         spends = [tx_input.prevout for tx_input in payment.tx.inputs]
         await to_thread(self._store.reserve, entry, spends, running)
         self._has_reserved = True
@@ -254,12 +263,12 @@ class PaidWork:
             await self._keep(task.id, answer)
             return (await self._paid(answer, task.id))._replace(payment=entry)
         if self._delivery.failure is not None:  # the payment may have been sent: `recover` finds out
-            await to_thread(self._store.move_task, self._with(task, answer), TaskState.RUNNING)
+            await to_thread(self._store.move_task, await self._with(task, answer), TaskState.RUNNING)
             raise self._delivery.failure
         if is_failed(answer, self._call):
             await self._settlement.release(entry, f"the work failed with status {answer.status}")
             return answer
-        await self._send(entry, self._with(task, answer))
+        await self._send(entry, await self._with(task, answer))
         return (await self._paid(answer, task.id))._replace(payment=entry)
 
     async def _deposit(self, entry: StoredPayment, task: PaidTask) -> GateAnswer:
@@ -271,7 +280,7 @@ class PaidWork:
             return answer
         task, now = self._delivered(task), self._settlement.now()
         waiting = replace(
-            self._with(task, answer), state=TaskState.NEEDS_FINAL, updated_at=now, deadline=now + GRACE_SECONDS
+            await self._with(task, answer), state=TaskState.NEEDS_FINAL, updated_at=now, deadline=now + GRACE_SECONDS
         )
         if not await to_thread(self._store.move_task, waiting, TaskState.RUNNING):
             raise TaskStateError("the task failed meanwhile, as its work took too long")
@@ -289,7 +298,7 @@ class PaidWork:
         """Store the last part of an answer that was paid before its first part was sent."""
         task = await to_thread(self._store.task, id_)
         if task is not None and task.state is TaskState.COMPLETED:
-            await to_thread(self._store.move_task, self._with(task, answer), TaskState.COMPLETED)
+            await to_thread(self._store.move_task, await self._with(task, answer), TaskState.COMPLETED)
 
     async def _keep_deposit(self, task: PaidTask) -> None:
         """Refund nothing from now on: parts of the answer go out. Raises TaskStateError."""
@@ -350,7 +359,16 @@ class PaidWork:
         interval = await to_thread(self._store.paid_interval, interval_id)
         if interval is not None:
             headers += [(SUBSCRIPTION_HEADER, interval_id), ("A2B-Paid-Until", timestamp(interval.paid_until))]
-        return answer._replace(headers=tuple(headers))
+        answer = answer._replace(headers=tuple(headers))
+        return answer if self._receipts is None or stored is None else await to_thread(self._receipted, answer, stored)
+
+    def _receipted(self, answer: GateAnswer, task: PaidTask) -> GateAnswer:
+        """The answer with the receipt of its work, where its price is paid."""
+        paid = [payment for payment in self._store.payments_of(task.id) if payment.stage != "deposit"]
+        counted = [payment for payment in paid if payment.state in COUNTED]
+        if self._receipts is None or not counted:
+            return answer
+        return self._receipts.receipted(self._call, answer, task, counted[-1])
 
     def _needs_final(self, task: PaidTask, *, streamed: bool) -> GateAnswer:
         error = PaymentRefusedError("AmountInsufficient", "needs-final", "the work is done: the final payment is due")
@@ -367,10 +385,13 @@ class PaidWork:
         """The client's own id, or a new one. The id is a secret: it gives access to the answer."""
         return self._id or secrets.token_urlsafe(24)
 
-    def _with(self, task: PaidTask, answer: GateAnswer) -> PaidTask:
+    async def _with(self, task: PaidTask, answer: GateAnswer) -> PaidTask:
         """The task with an answer to withhold."""
-        names = list(dict.fromkeys(filter(None, (self._call.a2a_task, *a2a_tasks(answer)))))
-        return replace(task, head=json.dumps([answer.status, answer.headers, names]), body=answer.body)
+        head: list[Any] = [answer.status, answer.headers]
+        head.append(list(dict.fromkeys(filter(None, (self._call.a2a_task, *a2a_tasks(answer))))))
+        if self._receipts is not None:
+            head.append(await to_thread(self._receipts.traces, task.id, self._call, answer, self._delivery))
+        return replace(task, head=json.dumps(head), body=answer.body)
 
 
 def _is_of(stored: StoredPayment | None, task: PaidTask | None) -> bool:

@@ -76,12 +76,12 @@ class StoredPayment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidTask:
-    """A task that was paid for. `head` (JSON: status, headers, `names`) and `body` are an answer that is withheld, or
-    kept for a client that did not receive it; `deadline` is when the work, or the final payment, is due; `subscription`
-    the paid interval that it is to renew ("" for a new one), and once it is completed the one that it paid for;
-    `refund` an unsigned transaction that pays the deposit back. `card` is the name of the gate's card, and `price` the
-    entry of its price list (JSON) that was paid, so that a later price of this id changes nothing; version 0.2.0
-    stored neither."""
+    """A task that was paid for. `head` (JSON: status, headers, `names`, `traces`) and `body` are an answer that is
+    withheld, or kept for a client that did not receive it; `deadline` is when the work, or the final payment, is due;
+    `subscription` the paid interval that it is to renew ("" for a new one), and once it is completed the one that it
+    paid for; `refund` an unsigned transaction that pays the deposit back. `card` is the name of the gate's card, and
+    `price` the entry of its price list (JSON) that was paid, so that a later price of this id changes nothing; version
+    0.2.0 stored neither."""
 
     id: str
     state: TaskState
@@ -102,6 +102,12 @@ class PaidTask:
         """The ids of A2A tasks that the call and its answer had."""
         names: list[str] = json.loads(self.head)[2] if self.head else []
         return names
+
+    @property
+    def traces(self) -> dict[str, str] | None:
+        """The hashes of the call and its answer that the receipt of the work says; None of a task without a receipt."""
+        traces: list[dict[str, str] | None] = json.loads(self.head)[3:] if self.head else []
+        return traces[0] if traces else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
