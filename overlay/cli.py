@@ -142,8 +142,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _by_names(arguments: list[str]) -> list[str]:
-    """The arguments with `motebit sign` as one word: without `sign`, `motebit` is a command followed by a host."""
-    return [" ".join(arguments[:2]), *arguments[2:]] if arguments[:2] == ["motebit", "sign"] else arguments
+    """The arguments with `motebit sign` as one word: without `sign` or `key`, `motebit` is a command followed by a
+    host."""
+    is_one = arguments[:1] == ["motebit"] and arguments[1:2] in (["sign"], ["key"])
+    return [" ".join(arguments[:2]), *arguments[2:]] if is_one else arguments
 
 
 def _no_text(args: Namespace) -> str | None:

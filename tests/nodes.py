@@ -29,6 +29,7 @@ from indexer.model import BlockRef
 from parsers.bitcoin import block, tx
 from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.fakes import MemoryChain
+from tests.oracles.merkle import merkle_block
 from tests.ports import free_port
 from tests.waiting import stop
 
@@ -232,7 +233,13 @@ class Node:
             where = {"blockhash": self._block_of(txid)} if raw is not None and verbose else {}
         if raw is None:
             raise RefusalError(*NO_TX)
+        where |= {"confirmations": 1} if where else {}
         return {"txid": hex_id, "hex": raw.hex(), **where} if verbose else raw.hex()
+
+    def _do_gettxoutproof(self, hex_ids: list[str], block_id: str) -> str:
+        raw = self._bare(self._block(block_id))
+        txids = list(block.txids(raw, segwit=self.chain.rules.segwit))
+        return merkle_block(raw[:80], txids, txids.index(bytes.fromhex(hex_ids[0])[::-1])).hex()
 
     def _block_of(self, txid: bytes) -> str:
         height, _ = self.chain.mined(self.chain.best[-1]).get(txid, (0, b""))

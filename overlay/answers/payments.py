@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from overlay.answers.items import STATUSES, FaultNote, PendingUpdate
 from overlay.answers.pages import AnswerRates
-from overlay.answers.record import Amount, Count, Record, TestNetwork, Time, Txid, words
+from overlay.answers.record import Amount, Count, Hex, Record, TestNetwork, Time, Txid, words
 from parsers.claims.amount_due import STAGES
 
 RefusalCode = Annotated[int | None, Meta(description="Where `ok` is false: the JSON-RPC code of A2B §5.3.")]
@@ -62,6 +62,16 @@ class PriceQuote(Record, kw_only=True):
         Time | None,
         Meta(description="From when on the rates are too old; absent without any: it holds until the card changes."),
     ] = None
+
+
+class ListingPayment(Record, kw_only=True):
+    """A payment to an address of a listing, with its proof."""
+
+    txid: Txid
+    raw_tx: Annotated[Hex, Meta(description="The transaction, without witness.")]
+    bump: Annotated[Hex, Meta(description="Its merkle path (BRC-74).")]
+    beef: Annotated[Hex, Meta(description="Both (BRC-62), with the transaction that its first input spends.")]
+    height: Annotated[Count, Meta(description="That of its block.")]
 
 
 class PaymentReview(Record, kw_only=True):

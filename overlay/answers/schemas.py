@@ -49,6 +49,7 @@ MODELS: dict[str, Any] = {
     "Witness": history.MinedWitness,
     "Headers": history.HeaderRun,
     "Quote": payments.PriceQuote,
+    "ListingPayment": payments.ListingPayment,
     "PaymentCheck": payments.PaymentReview,
     "PaymentRequired": payments.GateRefusal,
     "Diagnosis": publishing.DiagnosisTrace,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _PATH_PARAMETERS = {
     "id": "A listing's id, percent-encoded as one path segment (`#` as %23, `/` as %2F, `%` as %25).",
     "agent": "The `motebit_id` of an agent.",
+    "txid": "The txid of a transaction, as 64 hex digits.",
     "withdrawal": "The id of a withdrawal.",
     "task": "The id of a relay task.",
     "name": "The name of a file.",

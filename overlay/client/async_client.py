@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial, wraps
 from itertools import count
@@ -23,6 +23,7 @@ from overlay.client.exchange import HEADERS, ClientLimits
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from overlay.answers.verdicts import SubmittedReceipts
     from overlay.client.payment_claims import SignedPayment
     from overlay.publish.coins import Coin
     from overlay.publish.keys import PublisherKey
@@ -104,6 +105,7 @@ class AsyncOverlayClient:
     ingest = _sending(calls.ingest)
     quote = _sending(calls.quote)
     pay_check = _sending(calls.pay_check)
+    payment = _sending(calls.payment)
     status = _sending(calls.status)
 
     async def verify(
@@ -170,6 +172,29 @@ class AsyncOverlayClient:
             tx = signed.payment.tx
             replace_spent(usable, {tx_input.prevout for tx_input in tx.inputs}, change_of(tx))
         return signed
+
+    async def rate(
+        self,
+        id_: str,
+        receipt: Mapping[str, Any],
+        signing_key: bytes,
+        *,
+        node: str | None = None,
+        bind: str | None = None,
+    ) -> SubmittedReceipts:
+        """Submit the receipt that an agent gave for paid work, countersigned by the client's Ed25519 key (32 bytes),
+        with the proof of its payment: from the client's own node (`http://user:password@host:port`), else from the
+        overlay. `bind` is a token by which the agent's key consents, where that is not bound to the listing yet. It
+        publishes which address paid the agent, when and how much. Raises DocumentError for a receipt that does not
+        verify, NotThereError (NotMinedError of a node) where the payment is in no block yet, SourceError."""
+        from overlay.client import ratings
+
+        document, txid = ratings.countersigned(receipt, signing_key), ratings.paid_txid(receipt)
+        body: dict[str, Any] = {"kind": "receipt", "document": document, "listing": id_}
+        if txid:
+            beef = await ratings.beef_from_node(node, txid) if node else (await self.payment(id_, txid)).beef
+            body["payment"] = {"beef": beef}
+        return await self.send(calls.submit_evidence(body | ({"bind": bind} if bind else {})))
 
     async def _ask_at(self, url: str, call: Call[Any]) -> Any:
         """The answer of another overlay as JSON, within the same limits."""

@@ -14,12 +14,13 @@ from overlay.answers.history import ListingHistory
 from overlay.answers.items import Item, ListingIds, ServerList, listing_model
 from overlay.answers.observed_tools import ListedTools
 from overlay.answers.pages import ChangePage, SearchPage
-from overlay.answers.payments import PaymentReview, PriceQuote
+from overlay.answers.payments import ListingPayment, PaymentReview, PriceQuote
 from overlay.answers.publishing import CardReview, DiagnosisTrace, IngestState
 from overlay.answers.record import read
 from overlay.answers.registry_status import RegistryStatus
 from overlay.answers.side_by_side import ListingComparison
 from overlay.answers.usage_snippets import UsageSnippets
+from overlay.answers.verdicts import SubmittedReceipts
 from overlay.client.event_stream import Position
 
 T = TypeVar("T")
@@ -175,6 +176,16 @@ def quote(
     """The amount to pay now for an offer of a listing."""
     parameters = _parameters(id=id_, configId=config_id, currency=currency, stage=stage)
     return Call("/v1/quote", _model(PriceQuote), parameters)
+
+
+def payment(id_: str, txid: str) -> Call[ListingPayment]:
+    """A payment to a listing that is in a block, with its proof."""
+    return Call(f"{_listing(id_)}/payments/{quoted(txid, safe='')}", _model(ListingPayment))
+
+
+def submit_evidence(body: dict[str, Any]) -> Call[SubmittedReceipts]:
+    """Submit a receipt of work, as `POST /v1/evidence` takes it."""
+    return Call("/v1/evidence", _model(SubmittedReceipts), method="POST", content=_body(body))
 
 
 def pay_check(body: dict[str, Any]) -> Call[PaymentReview]:

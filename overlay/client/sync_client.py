@@ -101,6 +101,8 @@ class OverlayClient:
     verify = _waiting(AsyncOverlayClient.verify)
     pay = _waiting(AsyncOverlayClient.pay)
     pay_check = _waiting(AsyncOverlayClient.pay_check)
+    payment = _waiting(AsyncOverlayClient.payment)
+    rate = _waiting(AsyncOverlayClient.rate)
     status = _waiting(AsyncOverlayClient.status)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

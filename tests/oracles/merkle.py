@@ -153,3 +153,27 @@ def _fits(levels: Paths, level: int, offset: int) -> bool:
         others = existing | {other for other in levels[level] if other != offset}
         return offset % 2 == 1 and offset not in existing and offset - 1 == max(others)
     return offset not in existing or _node(levels, level, offset) == digest
+
+
+def merkle_block(header: bytes, txids: list[bytes], index: int) -> bytes:
+    """The message `merkleblock` of BIP 37 for the transaction with this index: nodes in the order of a walk down to the
+    left first, with a flag for each."""
+    levels = rows(txids)
+    hashes, flags = list[bytes](), list[int]()
+
+    def visit(height: int, position: int) -> None:
+        is_above = index >> height == position
+        flags.append(is_above)
+        if height == 0 or not is_above:
+            hashes.append(levels[height][position])
+            return
+        for child in (2 * position, 2 * position + 1):
+            if child < len(levels[height - 1]):
+                visit(height - 1, child)
+
+    visit(len(levels) - 1, 0)
+    packed = bytes(
+        sum(flag << bit for bit, flag in enumerate(flags[start : start + 8])) for start in range(0, len(flags), 8)
+    )
+    parts = [header, len(txids).to_bytes(4, "little"), bytes((len(hashes),)), *hashes, bytes((len(packed),)), packed]
+    return b"".join(parts)

@@ -125,6 +125,7 @@ def calls(services: AppServices) -> dict[str, list[str]]:
         ],
         "/v1/listings/{id}/tools": [],  # real ones are in overlay/test_observed_tools.py
         "/v1/listings/{id}/proof": [f"/v1/listings/{TOWER}/proof", f"/v1/listings/{TOWER}/proof?from=29999"],
+        "/v1/listings/{id}/payments/{txid}": [],  # real ones are in overlay/rating/test_rating_by_client.py
         "/v1/listings/{id}/evidence": [],  # real ones are in overlay/rating/test_rating_story.py
         "/v1/evidence/{sha256}": [],
         "/v1/quote": [f"/v1/quote?id={TOWER}", f"/v1/quote?id={TOWER}&currency=USD"],

@@ -50,6 +50,16 @@ def test_a_receipt_and_the_one_that_nests_it_count(folder: Path) -> None:
     assert (top.record.counter_signer, below.record.counter_signer, below.txid) == ("", BOB.key.hex(), "ab" * 32)
 
 
+def test_the_key_of_receipts_is_named_by_the_member_of_a_card(folder: Path) -> None:
+    done = a2b_here("motebit", "key", "--key-file", "alice.key", cwd=folder)
+    member = json.loads(done.stdout)["x-motebit"]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (member["motebit_id"], member["public_key"]) == (ALICE.id, ALICE.key.hex())
+    (folder / "card.json").write_text(json.dumps({"name": "a", "description": "b", "x-motebit": member}))
+    assert "motebit" not in a2b_here("check", "card.json", cwd=folder).stdout
+    assert a2b_here("motebit", "key", cwd=folder).returncode == 2
+
+
 def test_delegations_grants_and_their_revocations_are_signed(folder: Path) -> None:
     parties = {"delegate_public_key": BOB.key.hex(), "scope": "web_search"}
     grant = json.loads(signed(folder, "motebit", "sign", "grant", members=parties))

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from indexer import chains
 from indexer.chains.node import coin_parameters, parse
 from indexer.chains.node.client import NodeClient, RpcError
+from indexer.chains.node.mined_payment import MinedPayment, mined_payment
 from indexer.errors import SourceRefusalError, SourceUnavailableError
 from parsers.bitcoin.tx import Outpoint, Transaction, TxOutput
 from parsers.claims.payment import UtxoChain
@@ -135,6 +136,10 @@ class PaymentNode:
     async def send(self, raw: bytes) -> bool:
         """Send a transaction by `sendrawtransaction`."""
         return await self._within(self._client.send_transaction(raw))
+
+    async def mined(self, txid: bytes) -> MinedPayment | None:
+        """A transaction (internal byte order) in a block with its merkle path, as `mined_payment`."""
+        return await self._within(mined_payment(self._client, txid))
 
     async def _within(self, answer: Awaitable[_T]) -> _T:
         try:

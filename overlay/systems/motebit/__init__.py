@@ -11,6 +11,6 @@ SYSTEM = System(
     visits="host_identity",
     facts="identity_facts",
     diagnosis="identity_steps",
-    commands=("motebit_lookup", "motebit_sign", "motebit_token"),
+    commands=("motebit_lookup", "motebit_sign", "motebit_key", "motebit_token"),
     signs=True,
 )

@@ -11,8 +11,12 @@ import pytest
 
 from indexer.chains import Chain
 from indexer.chains.node import create
+from indexer.chains.node.address import read as read_address
 from indexer.chains.node.chain import NodeChain
+from indexer.chains.node.client import NodeClient
+from indexer.chains.node.mined_payment import mined_payment
 from indexer.retries import Backoff
+from parsers.bitcoin import beef
 from parsers.bitcoin.tx import read
 from tests.conftest import missing
 from tests.indexing import Indexing
@@ -339,3 +343,26 @@ async def test_unconfirmed_transactions_are_listed_and_may_be_replaced(start: St
     assert transactions[tx.txid].hex() == node.rpc("getrawtransaction", tx.txid[::-1].hex())
     node.mine()
     assert await mempool_becomes(chain, lambda waiting: not waiting)
+
+
+async def test_the_payments_of_a_block_are_proved_with_what_they_spend(start: Start) -> None:
+    node = start()
+    address = node.rpc("getnewaddress", "", "legacy")
+    txids = [node.rpc("sendtoaddress", address, amount / 100) for amount in range(1, 8)]
+    client = NodeClient(read_address("node", node.url))
+    assert await mined_payment(client, bytes.fromhex(txids[0])[::-1]) is None, "it is in no block yet"
+    header = bytes.fromhex(node.rpc("getblockheader", node.mine(), False))
+    node.mine()
+    for txid in txids:
+        payment = await mined_payment(client, bytes.fromhex(txid)[::-1])
+        assert payment is not None
+        proof = beef.read(payment.beef())
+        assert (proof.newest.txid[::-1].hex(), payment.height) == (txid, node.rpc("getblockcount") - 1)
+        assert proof.paths[0].merkle_root == header[36:68]
+        spent = payment.tx.inputs[0].prevout
+        parent = proof.member(spent.txid)
+        assert parent is not None
+        assert parent.tx is not None
+        assert len(parent.tx.outputs) > spent.vout
+    assert await mined_payment(client, bytes(32)) is None
+    await client.close()
