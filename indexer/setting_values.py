@@ -47,11 +47,16 @@ MIN_SECRET = 16
 
 MAX_PORT = 65_535
 
+MAX_TITLE = 60
+
 _QUOTA = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,4})")
 _HEIGHT = re.compile(r"[0-9]{1,9}")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]*)):([0-9]+)")
 _PRINCIPAL = re.compile(r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_LINK = re.compile(
+    r"https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][!#-;=?-~]*)?|mailto:[!#-;=?-~]+@[A-Za-z0-9.-]+(?:[?][!#-;=?-~]*)?"
+)
 _BASE_URL = re.compile(r"https?://(?:[^\s/?#@]+@)?(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[^\s?#]*)?")
 
 
@@ -177,6 +182,20 @@ def base_url(name: str, text: str, form: str = "http(s)://HOST[:PORT][/PATH]") -
 def base_urls(name: str, text: str) -> tuple[str, ...]:
     """Base URLs without a slash at their ends."""
     return tuple(base_url(name, word) for word in text.split())
+
+
+def link(name: str, text: str) -> str:
+    """An https or mailto address for pages."""
+    if text and not _LINK.fullmatch(text):
+        raise SettingsError(f"{name} is {masked(text)[:200]!a}: write https://HOST/PATH or mailto:NAME@HOST")
+    return text
+
+
+def title(name: str, text: str) -> str:
+    """The name of a site."""
+    if not 0 < len(text) <= MAX_TITLE or not text.isprintable():
+        raise SettingsError(f"{name} is {text[:60]!a}: 1 to {MAX_TITLE} characters that can be printed")
+    return text
 
 
 def switch(name: str, text: str) -> bool:

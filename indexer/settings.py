@@ -110,6 +110,20 @@ class Settings:
     """On: agents of Motebit register here, and their tasks are settled in a ledger; off by default."""
     relay_address: str = _setting()
     """Where deposits to that ledger are paid: TICKER:ADDRESS; by default, none are taken."""
+    title: str = _setting(read.title, "A2B registry")
+    """The name of the site, on its pages and in its feeds."""
+    report: str = _setting(read.link)
+    """Where visitors report a listing, an https or mailto address: a link on every page."""
+    contact: str = _setting(read.link)
+    """Where weaknesses of this server are reported: a link on every page, and /.well-known/security.txt."""
+    imprint: str = _setting(read.link)
+    """Who runs this server: a link on every page."""
+    privacy: str = _setting(read.link)
+    """The use of the data of visitors: a link on every page."""
+    terms: str = _setting(read.link)
+    """The terms of use: a link on every page."""
+    hide_publish: bool = _setting(read.switch, "off")
+    """On: /v1/hidden lists the cards that are hidden by law, by their SHA-256."""
     systems: str = _setting(_words, "all")
     """The systems to serve, separated by spaces, or off; by default, all."""
     probe: bool | None = _setting(read.probe)

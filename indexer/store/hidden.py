@@ -124,6 +124,11 @@ class HiddenQueries(Queries):
             hiding = _hiding(connection, _by_subject(decisions), set().union(*ids.values()))
         return {txid for txid, of_transaction in ids.items() if not hiding.keys().isdisjoint(of_transaction)}
 
+    def affected(self, decision: HideDecision) -> list[str]:
+        """The ids of what a decision hides, sorted. Those of an owner or a card are looked for among all events."""
+        with self._engine.connect() as connection:
+            return sorted(_affected(connection, [decision]))
+
     def has_news(self) -> bool:
         """Whether a decision has begun or ended that the outbox does not announce yet."""
         due = or_(hidden.c.state != _ANNOUNCED, hidden.c.until <= int(self._clock()))

@@ -146,6 +146,25 @@ class WalletFile(Record, kw_only=True):
     inputs: tuple[UnsignedInput, ...] = ()
 
 
+class HiddenCard(Record, kw_only=True):
+    """A card that this server hides by law. `signature` is the server's (Ed25519, base64url) over the other members in
+    their canonical form (RFC 8785)."""
+
+    card_sha256: Txid
+    reason: Annotated[str, words("copyright", "trademark", "malware", "fraud", "court-order", "other")]
+    law: str | None = None
+    since: Time
+    until: Time | None = None
+    signature: str | None = None
+
+
+class HiddenCards(Record, kw_only=True):
+    """The cards that this server hides by law, and its Ed25519 key (base64url), null where it has none."""
+
+    public_key: str | None
+    entries: tuple[HiddenCard, ...]
+
+
 class ProblemDetails(Record, kw_only=True):
     """The faults of a request (RFC 9457)."""
 

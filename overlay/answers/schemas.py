@@ -60,6 +60,7 @@ MODELS: dict[str, Any] = {
     "Ingest": publishing.IngestState,
     "Recheck": publishing.RecheckSchedule,
     "WalletFile": publishing.WalletFile,
+    "Hidden": publishing.HiddenCards,
     "Problem": publishing.ProblemDetails,
     "Verdict": verdicts.VerdictAnswer,
     "Revoked": verdicts.RevokedBlock,

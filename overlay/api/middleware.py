@@ -23,6 +23,7 @@ from overlay.api.rate_limits import LimitResult
 from overlay.api.request_context import CONTEXT, RequestContext, Requirements
 from overlay.api.request_cost import COST, measured
 from overlay.api.request_id import REQUEST_ID
+from overlay.api.site_links import SITE
 from overlay.engines import EngineError, NotReadyError, UnavailableError
 from overlay.listings.lookup import ListingNotFoundError
 
@@ -63,6 +64,7 @@ async def _respond(context: RequestContext, request: web.Request, handler: Handl
     REQUEST_ID.set(request_id)
     taken = cost = None
     COST.set(None)
+    SITE.set(context.links)
     if request.method == hdrs.METH_OPTIONS:
         response: web.StreamResponse = await _options(request, handler, request_id)
     else:

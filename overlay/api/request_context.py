@@ -14,6 +14,7 @@ from overlay.api.counters import ROUTES, Counters
 from overlay.api.problems import ProblemError
 from overlay.api.rate_limits import LimitResult, RateLimit, limits
 from overlay.api.request_cost import RequestCost
+from overlay.api.site_links import SiteLinks
 
 REFUSED = {name: number for number, name in enumerate(LIMITS, 1)}
 """The number of the gauge that counts what each limit refused; 0 is that of open streams."""
@@ -59,7 +60,8 @@ class RequestContext:
     for browsers, None for other clients. With `log_requests` every response is logged. `under_way` holds the requests
     that are being answered; while `draining`, each response is the last of its connection. `guards` run before each
     handler, and `beyond_limit` for requests beyond a limit. `damage` gives the remedy for a damaged database: then
-    every request is refused. `limits` are the rate limits by name, without those that are switched off."""
+    every request is refused. `links` are those of the pages, and `limits` the rate limits by name, without those that
+    are switched off."""
 
     def __init__(
         self,
@@ -72,7 +74,9 @@ class RequestContext:
         guards: Sequence[Callable[[web.Request], Awaitable[None]]] = (),
         beyond_limit: Sequence[BeyondLimit] = (),
         damage: Callable[[], str] = str,
+        links: SiteLinks | None = None,
     ) -> None:
+        self.links = links or SiteLinks()
         self.page, self.damage, self.guards, self.beyond_limit = page, damage, guards, beyond_limit
         self.clients, self.counters, self.log_requests = ClientAddresses(trusted), counters, log_requests
         self.under_way: dict[int, web.Request] = {}

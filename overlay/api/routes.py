@@ -152,7 +152,13 @@ ROUTES = (
         action="search",
     ),
     _operation("/v1/status", status_api.status, "Status", conditional=True),
+    _operation(
+        "/v1/hidden", status_api.hidden, "Hidden", errors=(404,), conditional=True, limit="costly", action="search",
+    ),
     _operation("/healthz", status_api.healthz, "Health", limit=None),
     _operation("/readyz", status_api.readyz, "Health", limit=None),
     Route("/robots.txt", status_api.robots, None, tag="pages", media=(TEXT,), limit=None),
+    Route(
+        status_api.SECURITY_PATH, status_api.security_txt, None, tag="pages", media=(TEXT,), errors=(404,), limit=None,
+    ),
 )  # fmt: skip

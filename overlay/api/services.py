@@ -11,6 +11,7 @@ from aiohttp import web
 from indexer.setting_values import CHANGE_BLOCKS, Quota
 from overlay.api.counters import Counters
 from overlay.api.height_history import HeightHistory
+from overlay.api.site_links import SiteLinks
 from overlay.jobs import JobStatus
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.listings.logos import LogoImages
@@ -77,7 +78,8 @@ class PublisherServices:
 class SiteSettings:
     """The settings of a server: the rate limits by kind of route, the networks that X-Forwarded-For is trusted from,
     the base of absolute URLs ("" for that of the request; see `overlay.api.base_url`), for how many blocks a change of
-    price is a warning, the names of the systems served, and whether metrics are served elsewhere."""
+    price is a warning, the names of the systems served, whether metrics are served elsewhere, the title and links of
+    the site, and whether what is hidden is published."""
 
     limits: Mapping[str, Quota | None] = field(default_factory=dict)
     trusted_proxies: tuple[str, ...] = ()
@@ -85,6 +87,8 @@ class SiteSettings:
     change_blocks: int = CHANGE_BLOCKS
     systems: tuple[str, ...] = ()
     metrics_elsewhere: bool = False
+    links: SiteLinks = field(default_factory=SiteLinks)
+    publishes_hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from indexer.sync.follower import Follower
 from overlay.api.counters import Counters
 from overlay.api.height_history import SAMPLE_SECONDS
 from overlay.api.services import AppServices, ProcessInfo, PublisherServices, SiteSettings
+from overlay.api.site_links import SiteLinks
 from overlay.api.systems import Parts, chosen, load_api, periodic_jobs
 from overlay.app import version
 from overlay.app.background import IndexerJobs, IndexLoop
@@ -183,7 +184,8 @@ class AppContext:
         site = SiteSettings(
             limits=settings.limits, trusted_proxies=settings.trusted_proxies, public_url=settings.public_url,
             change_blocks=settings.change_blocks, systems=self.system_names,
-            metrics_elsewhere=settings.metrics is not None,
+            metrics_elsewhere=settings.metrics is not None, links=site_links(settings),
+            publishes_hidden=settings.hide_publish,
         )  # fmt: skip
         return AppServices(
             process=self.process_info(), engine=self.engine, store=ListingRepository(self.store, self.system_names),
@@ -203,6 +205,11 @@ class AppContext:
         for part in (self.engine, self.duplicates, self.writer, self.store):
             if part is not None:
                 part.close()
+
+
+def site_links(settings: Settings) -> SiteLinks:
+    """The title and links of the site."""
+    return SiteLinks(**{name: getattr(settings, name) for name in SiteLinks._fields})
 
 
 def build(

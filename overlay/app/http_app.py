@@ -59,6 +59,7 @@ def create_app(services: AppServices) -> web.Application:
         guards=[api.guard for api in systems if api.guard is not None],
         beyond_limit=[api.beyond_limit for api in systems if api.beyond_limit is not None],
         damage=services.process.damage,
+        links=services.site.links,
     )
     load = services.process.counters.load
     app[KEPT_PAGES] = KeptPages()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from indexer import store
 from indexer.model import Drift
 from indexer.resolution.pointer_service import PointerListing, drifts, is_outpoint, pointer_listing
-from indexer.store.hidden import HideDecision
+from indexer.store.hidden import HideDecision, HideReason, Subject
 from overlay.installation import NAMES
 from overlay.listings.assembler import Assembler, Revisions
 from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, Registration
@@ -71,6 +71,18 @@ class ListingRepository:
     def hidden_transactions(self, txids: Iterable[bytes], /) -> set[bytes]:
         """The transactions, of those passed in (internal byte order), of what is hidden."""
         return self.store.hidden.transactions(txids)
+
+    def hidden_cards(self, withheld: Collection[HideReason], /) -> Iterator[tuple[HideDecision, bytes]]:
+        """The decisions for other reasons than those that are withheld, the newest first, each with the SHA-256 of a
+        card that it hides."""
+        for decision in reversed(self.store.hidden.decisions()):
+            if decision.reason in withheld:
+                continue
+            if decision.subject is Subject.SHA256:
+                yield decision, bytes.fromhex(decision.value)
+            else:
+                for record in self.listings(self.store.hidden.affected(decision)).values():
+                    yield decision, record.state.card
 
     def pointers(self, id: str, /) -> PointerListing | None:  # noqa: A002
         """The pointers to an id, None without any."""

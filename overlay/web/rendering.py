@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, not_modified, unchanged, weak_etag
 from overlay.api.problems import ProblemError
+from overlay.api.site_links import SITE
 from overlay.publish.trace import tone
 from overlay.text.interval_words import in_words, per
 from overlay.text.rating_words import rating_words
@@ -96,8 +97,14 @@ def sentence(text: str) -> str:
 
 
 def render(template: str, **values: Any) -> bytes:
-    """A rendered template as UTF-8. `here` is the path of the page in the navigation."""
-    return _environment().get_template(template).render({"here": "", **values}).encode("utf-8", "replace")
+    """A rendered template as UTF-8. `here` is the path of the page in the navigation, `site` has its
+    title and links."""
+    return (
+        _environment()
+        .get_template(template)
+        .render({"here": "", "site": SITE.get(), **values})
+        .encode("utf-8", "replace")
+    )
 
 
 def fragment(template: str, **values: Any) -> Markup:
@@ -152,9 +159,10 @@ def _quality(parameters: list[str]) -> float:
 
 
 def page_etag(request: web.Request, *parts: object) -> str:
-    """A weak entity tag of a page: of the program's version, of the static files, and of `parts`."""
+    """A weak entity tag of a page: of the program's version, of the static files and the site's links, and of
+    `parts`."""
     looks = tuple(asset.version for asset in assets().values())
-    return weak_etag("html", request.app[SERVICES].process.version, looks, *parts)
+    return weak_etag("html", request.app[SERVICES].process.version, looks, SITE.get(), *parts)
 
 
 def revalidated_page(request: web.Request, template: str, **values: object) -> web.Response:

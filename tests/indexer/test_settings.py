@@ -127,9 +127,13 @@ def test_blank_values_count_as_not_given(tmp_path: Path) -> None:
         ("gasp_peers", "https://a.example peer", "write http"),
         ("submit_broadcast", "yes", "write on or off"),
         ("arc_callback_token", "x" * 15, "at least 16"),
+        ("report", "javascript:alert(1)", "write https://HOST/PATH or mailto:"),
+        ("contact", "a@b.example", "write https://HOST/PATH or mailto:"),
+        ("imprint", 'https://a.example/">', "write https://HOST/PATH or mailto:"),
+        ("title", "x" * 61, "1 to 60 characters"),
     ],
 )
-def test_settings_of_the_bsv_overlay_are_checked(key: str, text: str, hint: str) -> None:
+def test_settings_of_the_bsv_overlay_and_of_pages_are_checked(key: str, text: str, hint: str) -> None:
     with pytest.raises(SettingsError, match=hint):
         Settings.load({key: text})
 
@@ -155,6 +159,8 @@ def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, 
     answers |= {"metrics": "[::1]:7", "public_url": "https://a.example"}
     answers |= {"gasp_peers": "https://a.example", "submit_broadcast": "on", "arc_callback_token": "x" * 16}
     answers |= {"delegation_roots": "A" * 43, "relay": "on", "meaning": "off", "fetch_ports": "443", "probe": "off"}
+    answers |= dict.fromkeys(("report", "contact", "imprint", "privacy", "terms"), "https://a.example/x")
+    answers |= {"hide_publish": "on"}
     value = answers.get(key, "a:b")
     from_file = Settings.load(file=toml(tmp_path, f'{key} = "{value}"'))
     assert Settings.load(environ={f"A2B_{key.upper()}": value}) == from_file != Settings.load()

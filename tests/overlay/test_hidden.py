@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from base64 import urlsafe_b64decode
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from urllib.parse import quote
 
 import pytest
 from aiohttp import ClientSession
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from indexer.state_hash import state_hash
 from indexer.store.hidden import HideDecision, HideReason, Subject, hide, unhide
@@ -20,6 +22,8 @@ from overlay.app.composition import AppContext
 from overlay.listings import lookup
 from overlay.listings.repository import ListingRepository
 from overlay.systems.mcp_registry.server_names import names_of
+from parsers.claims.canonical_json import jcs
+from tests.overlay.answer_models import fits
 from tests.overlay.calls import TOWER, get, post, problem, raw
 from tests.overlay.test_cli import Run, alone, index, run
 from tests.running import SAMPLE
@@ -260,3 +264,28 @@ def test_an_operator_hides_by_command(run: Run, tmp_path: Path) -> None:
     assert run("unhide", TOWER, *arguments).code == 0
     assert run("unhide", TOWER, *arguments).code == 1
     assert run("show", TOWER, *arguments).code == 0
+
+
+async def test_the_operator_may_publish_hashes_of_hidden_cards(tmp_path: Path) -> None:
+    context = built(tmp_path, SAMPLE, hide_publish="on")
+    async with serving(context) as client:
+        assert (await get(client, "/v1/hidden"))["entries"] == []
+        hidden = hidden_of(context, TOWER)
+        hide(context.store.primary, decision(Subject.ID, TOWER))
+        hide(context.store.primary, decision(Subject.SHA256, "ab" * 32, reason=HideReason.ILLEGAL_CONTENT))
+        hide(
+            context.store.primary, decision(Subject.SHA256, "cd" * 32, reason=HideReason.MALWARE, since=7, until=2**33)
+        )
+        answer = await get(client, "/v1/hidden")
+        entries = {entry["cardSha256"]: entry for entry in answer["entries"]}
+        assert entries.keys() == {hidden.sha256, "cd" * 32}
+        assert hidden.id not in json.dumps(answer)
+        fits(answer, "Hidden")
+        key = Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(answer["publicKey"] + "="))
+        for entry in entries.values():
+            signature = urlsafe_b64decode(entry.pop("signature") + "==")
+            key.verify(signature, jcs(entry))
+        assert entries["cd" * 32] == {
+            "cardSha256": "cd" * 32, "reason": "malware", "law": "DSA Art. 9", "since": "1970-01-01T00:00:07Z",
+            "until": "2242-03-16T12:56:32Z",
+        }  # fmt: skip

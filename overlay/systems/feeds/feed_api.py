@@ -30,6 +30,7 @@ from overlay.api.parameters import ONLY_OVER_HTTP, SEARCH, optional, pairs, read
 from overlay.api.problems import BadRequestError
 from overlay.api.protocol_requests import FoundPage, find
 from overlay.api.routes import Route
+from overlay.api.site_links import SITE
 from overlay.api.systems import SystemApi
 from overlay.projection.search_index import SearchIndex
 from overlay.text.compact_json import encode
@@ -88,7 +89,8 @@ class Feed(NamedTuple):
     @property
     def title(self) -> str:
         """The title of the feed."""
-        return f"A2B registry: {_text(self.words, _TITLE)}" if self.words else "A2B registry"
+        title = SITE.get().title
+        return f"{title}: {_text(self.words, _TITLE)}" if self.words else title
 
     @property
     def page_url(self) -> str:
@@ -217,7 +219,7 @@ def atom_document(feed: Feed) -> bytes:
     _add(root, "id", entry_id(f"feed?{feed.query_string}"))
     _add(root, "title", feed.title)
     _add(root, "updated", max((entry.updated for entry in entries), default=NEVER))
-    _add(_add(root, "author"), "name", "A2B registry")
+    _add(_add(root, "author"), "name", SITE.get().title)
     _link(root, "self", feed.url(ATOM_PATH, feed.this), ATOM_TYPE)
     _link(root, "alternate", feed.page_url, "text/html")
     if feed.next:
@@ -254,7 +256,7 @@ def json_document(feed: Feed) -> bytes:
         "title": feed.title,
         "home_page_url": feed.page_url,
         "feed_url": feed.url(JSON_PATH, feed.this),
-        "authors": [{"name": "A2B registry"}],
+        "authors": [{"name": SITE.get().title}],
         "items": [_json_item(_entry(feed.base, item), item) for item in feed.items],
     }
     if feed.next:

@@ -20,9 +20,10 @@ from tests.overlay.fakes import changed
 
 WITHOUT_DATA = (
     "/logos/{digest}", "/v1/evidence/{sha256}", "/v1/listings/{id}/evidence", "/listings/{id}/evidence",
-    "/v1/delegations/revocations", "/v1/listings/{id}/tools", "/v1/listings/{id}/payments/{txid}",
+    "/v1/delegations/revocations", "/v1/listings/{id}/tools", "/v1/listings/{id}/payments/{txid}", "/v1/hidden",
+    "/.well-known/security.txt",
 )  # fmt: skip
-"""Routes of pictures, evidence, revocations and payments, of which there are none in the sample services."""
+"""Routes of pictures, evidence, revocations, payments and settings, of which there are none in the sample services."""
 
 
 OTHER = "0e2eadcc366f9aa02883cdeae71385efb507a2d1781945b5eb9d8d64ee34cf6b_0"
