@@ -36,7 +36,10 @@ _PATH_PARAMETERS = {
     "sha256": "The SHA-256 of a document, as 64 hex digits.",
     "what": "A txid (64 hex digits) or an outpoint (`<txid>_<output number>`).",
 }
-_PATH_SCHEMAS = {"what": {"type": "string", "pattern": "^[0-9a-fA-F]{64}([_.:i][0-9]{1,10})?$"}}
+_PATH_SCHEMAS = {
+    "what": {"type": "string", "pattern": "^[0-9a-fA-F]{64}([_.:i][0-9]{1,10})?$"},
+    "txid": {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"},
+}
 _DESCRIPTION = (
     "Search and look up AI agents and MCP tools registered on chain. Every GET also answers HEAD. Errors are RFC 9457 "
     "problem details. Routes that list 401 and 403 check a capability token of DelegateOS where one is presented "

@@ -95,6 +95,15 @@ def event(receipt: Mapping[str, Any]) -> bytes:
     return f"event: {EVENT}\ndata: {json.dumps(receipt, separators=(',', ':'))}\n\n".encode()
 
 
+def from_stream(stream: bytes) -> tuple[bytes, Any]:
+    """The answer in a stream and the receipt in its last event, not verified; None without one."""
+    answer, mark, data = stream.rpartition(f"event: {EVENT}\ndata: ".encode())
+    try:
+        return (answer, read(data.strip(), max_bytes=MAX_RECEIPT_BYTES)) if mark else (stream, None)
+    except DocumentError:
+        return stream, None
+
+
 def check_receipt(receipt: Mapping[str, Any], task: str, request: bytes, answer: bytes, txid: str) -> None:
     """Whether a receipt that verifies is for this task, request, answer and payment (txid in hex). Raises
     DocumentError: task-mismatch, prompt-mismatch, result-mismatch, payment-mismatch."""

@@ -208,9 +208,10 @@ async def test_the_receipt_of_a_stream_is_its_last_event_and_covers_what_precede
     agency.answer = [b"data: the answer\n\n", b"data: two\n\n", b"data: three"]
     body = message("message/stream", {"message": {"parts": PARTS}})
     response = await agency.call(body, tx)
-    answer, _, receipt_text = response.content.partition(b"event: a2b-receipt\ndata: ")
+    answer, receipt = gate_receipts.from_stream(response.content)
     assert answer == b"data: the answer\n\ndata: two\n\ndata: three\n\n"
-    receipt = json.loads(receipt_text)
+    receipt_text = response.content.rpartition(b"data: ")[2]
+    assert (receipt, gate_receipts.from_stream(answer)) == (json.loads(receipt_text), (answer, None))
     check(receipt, jcs(PARTS), answer, tx)
     again = await agency.call(body, tx)
     assert again.content == b"data: three\n\nevent: a2b-receipt\ndata: " + receipt_text
