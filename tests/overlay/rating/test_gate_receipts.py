@@ -3,6 +3,7 @@ overlay takes as evidence of paid work."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator
@@ -12,8 +13,13 @@ from typing import Any
 
 import httpx
 import pytest
-from aiohttp import ClientSession, web
+import uvicorn
+from aiohttp import ClientSession as HttpSession
+from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server import MCPServer
 
 from overlay.api.services import AppServices
 from overlay.systems.payments.aiohttp_gate import middleware
@@ -44,7 +50,7 @@ async def registry(tmp_path: Path) -> AsyncIterator[Registry]:
 
 
 @pytest.fixture
-async def overlay(registry: Registry, serve: Serve, services: AppServices) -> ClientSession:
+async def overlay(registry: Registry, serve: Serve, services: AppServices) -> HttpSession:
     return await serve(changed(services, brought={INTAKE: registry.intake}))
 
 
@@ -108,7 +114,7 @@ def check(receipt: Any, request: bytes, answer: bytes, tx: Transaction) -> None:
 
 
 async def evidence(
-    registry: Registry, overlay: ClientSession, listing: str, receipt: Any, tx: Transaction
+    registry: Registry, overlay: HttpSession, listing: str, receipt: Any, tx: Transaction
 ) -> dict[str, Any]:
     """The answer of an overlay to the receipt, countersigned by the client, and the proof of its payment."""
     raw = serialise(tx.inputs, tx.outputs, tx.version, tx.locktime)
@@ -141,7 +147,7 @@ RESULT = {"kind": "task", "id": "t", "status": {"state": "completed"}, "artifact
 
 
 async def test_a_receipt_of_a_call_by_http_is_evidence_of_paid_work(
-    registry: Registry, overlay: ClientSession, agency: Agency
+    registry: Registry, overlay: HttpSession, agency: Agency
 ) -> None:
     listing, tx, agency.answer = await inscribed(registry), await agency.pay(), b"the answer"
     response = await agency.call(b"a secret", tx)
@@ -161,7 +167,7 @@ async def test_a_receipt_of_a_call_by_http_is_evidence_of_paid_work(
     "result", [RESULT, RESULT | {"metadata": {"a": 1}}, {"task": RESULT}, {"message": {"kind": "x"}}]
 )
 async def test_a_receipt_of_a2a_is_in_the_metadata_of_the_task(
-    registry: Registry, overlay: ClientSession, agency: Agency, result: dict[str, Any]
+    registry: Registry, overlay: HttpSession, agency: Agency, result: dict[str, Any]
 ) -> None:
     listing, tx = await inscribed(registry), await agency.pay()
     agency.answer = json.dumps({"jsonrpc": "2.0", "id": 7, "result": result}, indent=1).encode()
@@ -181,7 +187,7 @@ async def test_a_receipt_of_a2a_is_in_the_metadata_of_the_task(
 
 @pytest.mark.parametrize("is_stream", [False, True])
 async def test_a_receipt_of_mcp_is_in_meta_also_of_the_last_event_of_a_stream(
-    registry: Registry, overlay: ClientSession, agency: Agency, is_stream: bool
+    registry: Registry, overlay: HttpSession, agency: Agency, is_stream: bool
 ) -> None:
     listing, tx = await inscribed(registry), await agency.pay()
     result = {"content": [{"type": "text", "text": "the answer"}]}
@@ -202,7 +208,7 @@ async def test_a_receipt_of_mcp_is_in_meta_also_of_the_last_event_of_a_stream(
 
 
 async def test_the_receipt_of_a_stream_is_its_last_event_and_covers_what_precedes_it(
-    registry: Registry, overlay: ClientSession, agency: Agency
+    registry: Registry, overlay: HttpSession, agency: Agency
 ) -> None:
     listing, tx = await inscribed(registry), await agency.pay()
     agency.answer = [b"data: the answer\n\n", b"data: two\n\n", b"data: three"]
@@ -267,3 +273,34 @@ async def test_aiohttp_carries_receipts_too(agency: Agency) -> None:
         client.post("/paid", data=b"a secret", headers=headers) as response,
     ):
         check(gate_receipts.from_header(response.headers["A2B-Receipt"]), b"a secret", await response.read(), tx)
+
+
+@pytest.mark.parametrize("json_response", [False, True])
+async def test_the_official_client_of_mcp_gets_the_receipt_from_the_official_server(
+    agency: Agency, json_response: bool
+) -> None:
+    served = MCPServer("agent")
+    served.add_tool(lambda text: f"the answer to {len(text)}", name="find", description="finds")
+    app = served.streamable_http_app(host="127.0.0.1", json_response=json_response)
+    config = uvicorn.Config(AsgiGate(app, agency.gate(), {"/mcp": None}), port=0, log_level="error", lifespan="on")
+    listening = uvicorn.Server(config)
+    task = asyncio.create_task(listening.serve())
+    while not listening.started:  # noqa: ASYNC110 - uvicorn has no event for it
+        await asyncio.sleep(0.01)
+    port = listening.servers[0].sockets[0].getsockname()[1]
+    tx = await agency.pay()
+    try:
+        async with (
+            streamable_http_client(f"http://127.0.0.1:{port}/mcp") as streams, ClientSession(*streams) as session,
+        ):  # fmt: skip
+            await session.initialize()
+            meta: Any = {"x-payment": claim_of(tx), "x-payment-task": TASK}
+            result = await session.call_tool("find", {"text": "a secret"}, meta=meta)
+    finally:
+        listening.should_exit = True
+        await task
+    shown = result.model_dump(by_alias=True, mode="json", exclude_unset=True)
+    receipt = shown["_meta"]["x-a2b-receipt"]
+    gate_receipts.check_receipt(
+        receipt, TASK, jcs({"text": "a secret"}), gate_receipts.answer_bytes(shown, "_meta"), tx.hex_id
+    )
