@@ -20,6 +20,7 @@ from overlay.commands import (
     diagnose,
     forget,
     hide,
+    hire,
     index_copy,
     migrate,
     mirror,
@@ -50,6 +51,14 @@ EXIT_CODES = {
     "overlay.commands.diagnose.NotSeenError": 1,
     "overlay.publish.registration_output.RegistrationError": 1,
     "parsers.claims.canonical_json.DocumentError": 1,
+    "overlay.hire.hiring.HireError": 1,
+    "overlay.hire.agent_link.EndpointError": 1,
+    "parsers.claims.amount_due.PaymentRefusedError": 1,
+    "overlay.hire.agent_call.ArgumentsError": 2,
+    "overlay.hire.wallet.WalletError": 2,
+    "overlay.hire.policy.PolicyError": 2,
+    "overlay.hire.journal.JournalError": 2,
+    "overlay.hire.agent_link.UnreachableError": 3,
     "overlay.publish.keys.PrivateKeyError": 2,
     "indexer.setting_values.SettingsError": 2,
     "overlay.commands.options.UsageError": 2,
@@ -100,8 +109,8 @@ def parser() -> ArgumentParser:
     root.add_argument("--version", action=_Version, nargs=0, help="show the version, commit and formats, and exit")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
-        run, search, show, verify, diagnose, check, publish, status, rebuild, index_copy, snapshot, backup, migrate,
-        forget, hide, mirror,
+        run, search, show, verify, hire, diagnose, check, publish, status, rebuild, index_copy, snapshot, backup,
+        migrate, forget, hide, mirror,
     ):  # fmt: skip
         command.add(commands)
     for system in installed():

@@ -82,7 +82,12 @@ _IN_TEST_NAMES = re.compile(
 """Words that the name of a test does not use: programs do not speak, a genitive is written without `_s_`, and a test
 names what it shows."""
 
-_PAYMENTS = ("parsers/claims/payment.py", "overlay/systems/payments/", "overlay/client/payment_claims.py")
+_PAYMENTS = (
+    "parsers/claims/payment.py",
+    "overlay/systems/payments/",
+    "overlay/client/payment_claims.py",
+    "overlay/hire/",
+)
 """Where a claim is a payment claim. Elsewhere a body of the API and a fact of Motebit have the name outside."""
 
 _CLAIMS_OUTSIDE = {"overlay/api/request_bodies.py": {"claim"}, "parsers/claims/motebit/identifiers.py": {"CLAIMED"}}

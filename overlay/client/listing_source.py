@@ -13,7 +13,7 @@ from overlay.listings.ids import parse_id
 from overlay.verify import VerificationReport, server_answer, verify
 from overlay.verify.domains import Hosts
 from overlay.verify.trusted_source import TrustedSource
-from parsers.cards import AgentCard, Kind, read_of, server_id
+from parsers.cards import AgentCard, Kind, McpServer, read_of, server_id
 from parsers.cards.offers import Offer, in_coin
 
 
@@ -51,17 +51,18 @@ class ClientSource:
         document: bytes = self._ask(calls.document(sha256))
         return document
 
-    def offers(self) -> tuple[Offer, ...]:
-        """The offers in the card, once the listing has been verified with this source."""
+    def entry(self) -> AgentCard | McpServer:
+        """The agent or server in the card, once the listing has been verified with this source."""
         id_: str = self.item["id"]
         registration_id, _ = parse_id(id_)
         card = read_of(registration_id, self._card, Kind(self.item["type"]))
         if isinstance(card, AgentCard):
-            offers = card.offers
-        else:
-            count = len(card.servers)
-            offers = {server_id(registration_id, server.key, count): server.offers for server in card.servers}[id_]
-        return tuple(in_coin(offer, ticker_of(self.item["caip2"])) for offer in offers)
+            return card
+        return {server_id(registration_id, server.key, len(card.servers)): server for server in card.servers}[id_]
+
+    def offers(self) -> tuple[Offer, ...]:
+        """The offers in the card, once the listing has been verified with this source."""
+        return tuple(in_coin(offer, ticker_of(self.item["caip2"])) for offer in self.entry().offers)
 
     def spent_outpoints(self) -> set[str]:
         """The outpoints that the transactions of its satoshi spend, once the listing has been verified with this

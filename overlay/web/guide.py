@@ -31,6 +31,7 @@ PAGES = {
     "feeds": "following a search in a feed reader, or by webhooks",
     "protocols": "MCP, A2A, MCP Registry, BSV overlays, ARD, MRP and x402 on the same index",
     "client": "the Python client: search, follow changes, verify, pay",
+    "hire": "from a need to a paid result: `a2b hire`, its wallet, policy and journal",
     "payments": "paying an agent, and demanding payments with a gate",
     "claims": "signed documents of other systems: what is verified, and how they are made",
     "delegation": "capability tokens of DelegateOS for this registry",

@@ -1,0 +1,135 @@
+"""Calls of A2A agents by JSON-RPC, in the forms of versions 0.1, 0.3 (and 0.2) and 1.0, and how their results are
+read."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from overlay.hire.replies import Answered, AnswerPart, Reply, WorkFailed, Working
+
+MAX_PARTS = 1_000
+
+RECEIPT = "x-a2b-receipt"
+"""The member of metadata with a receipt."""
+
+METHODS = {"0.1": "tasks/send", "0.3": "message/send", "1.0": "SendMessage"}
+POLLS = {"0.1": "tasks/get", "0.3": "tasks/get", "1.0": "GetTask"}
+
+_AT_WORK = frozenset(("submitted", "working", "unknown"))
+_COMPLETED = frozenset(("completed", ""))
+
+
+class TaskInput(NamedTuple):
+    """The input of a task: its bytes, whether they are a text, and its file name."""
+
+    content: bytes
+    is_text: bool
+    name: str = ""
+
+
+def version_of(protocol: str) -> str:
+    """The form of calls for the A2A version of a card."""
+    return protocol if protocol in ("0.1", "1.0") else "0.3"
+
+
+def message_call(
+    version: str,
+    task: str,
+    task_input: TaskInput,
+    claim: Mapping[str, Any] | None,
+    skill: str = "",
+    agent_task: str = "",
+) -> dict[str, Any]:
+    """The JSON-RPC request that sends an input with a payment claim. `task` repeats the call, `agent_task` continues
+    the agent's own."""
+    parts = [_input_part(version, task_input), *([_data_part(version, {"x-payment": dict(claim)})] if claim else [])]
+    metadata = {"x-payment-task": task} | ({"skillId": skill} if skill else {})
+    message: dict[str, Any] = {"role": "ROLE_USER" if version == "1.0" else "user", "parts": parts}
+    params: dict[str, Any] = {"message": message, "metadata": metadata}
+    if version == "0.1":
+        params["id"] = task
+    else:
+        message |= {"messageId": f"{task}-{'2' if agent_task else '1'}"}
+        message |= {"taskId": agent_task} if agent_task else {}
+        message |= {"kind": "message"} if version == "0.3" else {}
+    return {"jsonrpc": "2.0", "id": 1, "method": METHODS[version], "params": params}
+
+
+def poll_call(version: str, agent_task: str) -> dict[str, Any]:
+    """The JSON-RPC request for the state of a task."""
+    return {"jsonrpc": "2.0", "id": 1, "method": POLLS[version], "params": {"id": agent_task}}
+
+
+def read_result(result: Any, body: bytes) -> Reply:
+    """The reply in the result of such a request; `body` is the answer as it came."""
+    form = _object(result)
+    form = next((_object(form[name]) for name in ("task", "message") if name in form), form)
+    status = _object(form.get("status"))
+    state = str(status.get("state", "")).lower().removeprefix("task_state_").replace("_", "-")
+    agent_task = str(form.get("id") or form.get("taskId") or "")[:200] if "status" in form else ""
+    status_parts = list(_parts(_object(status.get("message")).get("parts")))
+    if state in _AT_WORK:
+        return Working(agent_task)
+    if state not in _COMPLETED:
+        return WorkFailed(f"the task is {state[:40]}: {_words(status_parts)}")
+    artifacts = [
+        part for artifact in _list(form.get("artifacts"))[:MAX_PARTS] for part in _parts(_object(artifact).get("parts"))
+    ]
+    parts = artifacts or status_parts or list(_parts(form.get("parts")))
+    return Answered(parts[:MAX_PARTS], body, _object(form.get("metadata")).get(RECEIPT), agent_task)
+
+
+def _input_part(version: str, task_input: TaskInput) -> dict[str, Any]:
+    if task_input.is_text:
+        text = task_input.content.decode("utf-8", "replace")
+        return {"text": text} if version == "1.0" else {_KIND[version]: "text", "text": text}
+    encoded, named = b64encode(task_input.content).decode(), {"name": task_input.name} if task_input.name else {}
+    if version == "1.0":
+        return {"raw": encoded, "mediaType": "application/octet-stream"} | (
+            {"filename": task_input.name} if named else {}
+        )
+    return {_KIND[version]: "file", "file": {"bytes": encoded, "mimeType": "application/octet-stream", **named}}
+
+
+def _data_part(version: str, data: dict[str, Any]) -> dict[str, Any]:
+    return {"data": data} if version == "1.0" else {_KIND[version]: "data", "data": data}
+
+
+_KIND = {"0.1": "type", "0.3": "kind"}
+
+
+def _parts(value: Any) -> Iterator[AnswerPart]:
+    for part in map(_object, _list(value)[:MAX_PARTS]):
+        file = _object(part.get("file"))
+        name = str(part.get("filename") or file.get("name") or "")[:400]
+        media = str(part.get("mediaType") or file.get("mimeType") or "application/octet-stream")[:200]
+        if isinstance(part.get("text"), str):
+            yield AnswerPart("text/plain", part["text"].encode("utf-8", "surrogatepass"), name)
+        elif isinstance(encoded := part.get("raw") or file.get("bytes"), str):
+            yield AnswerPart(media, _decoded(encoded), name)
+        elif isinstance(url := part.get("url") or file.get("uri"), str):
+            yield AnswerPart("text/uri-list", url.encode("utf-8", "surrogatepass"), f"{name or 'link'}.txt")
+        elif "data" in part:
+            yield AnswerPart("application/json", json.dumps(part["data"], ensure_ascii=False).encode(), name)
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return b64decode(text)
+    except ValueError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _words(parts: list[AnswerPart]) -> str:
+    return " ".join(part.content.decode("utf-8", "replace") for part in parts if part.media == "text/plain")[:2_000]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
