@@ -158,7 +158,5 @@ ROUTES = (
     _operation("/healthz", status_api.healthz, "Health", limit=None),
     _operation("/readyz", status_api.readyz, "Health", limit=None),
     Route("/robots.txt", status_api.robots, None, tag="pages", media=(TEXT,), limit=None),
-    Route(
-        status_api.SECURITY_PATH, status_api.security_txt, None, tag="pages", media=(TEXT,), errors=(404,), limit=None,
-    ),
+    Route(status_api.SECURITY_PATH, status_api.security_txt, None, tag="pages", media=(TEXT,), errors=(404,)),
 )  # fmt: skip
