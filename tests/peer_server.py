@@ -88,10 +88,10 @@ class PeerServer:
         """Where it listens."""
         return f"{self.host}:{self.port}"
 
-    def chain(self, *others: PeerServer, name: str = "demo") -> PeersChain:
+    def chain(self, *others: PeerServer, name: str = "demo", mempool: str = "500000") -> PeersChain:
         """A chain that follows this peer, and others."""
         hosts = ",".join(server.address for server in (self, *others))
-        return create(name, f"peers:?chain={self.source.rules.coin}&network=regtest&connect={hosts}")
+        return create(name, f"peers:?chain={self.source.rules.coin}&network=regtest&mempool={mempool}&connect={hosts}")
 
     def arrive(self, *blocks: Block) -> None:
         """New blocks, announced to all clients."""
@@ -102,6 +102,12 @@ class PeerServer:
                     connection.headers([self.header(block.raw)])
                 else:
                     connection.send("inv", b"\1" + struct.pack("<I", 2) + block.hash)
+
+    def announce(self, txid: bytes, raw: bytes) -> None:
+        """A new unconfirmed transaction, announced to all clients."""
+        self.source.unconfirmed[txid] = raw
+        for connection in self.connections:
+            connection.send("inv", b"\1" + struct.pack("<I", 1) + txid)
 
     # -- messages
 

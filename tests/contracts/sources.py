@@ -77,7 +77,12 @@ async def peers(kit: ChainKit, _folder: Path) -> AsyncIterator[Plug]:
             second.arrive(block)
 
         yield Plug(
-            lambda: first.chain(second), learn, lambda _txid, _raw: None, mempool=False, values=False, by_id=False
+            lambda: first.chain(second, mempool="off"),
+            learn,
+            lambda _txid, _raw: None,
+            mempool=False,
+            values=False,
+            by_id=False,
         )
 
 

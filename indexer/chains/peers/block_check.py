@@ -28,3 +28,8 @@ def checked(data: memoryview, ref: BlockRef, wire: WireNetwork) -> memoryview:
             root = block.witness_tree(data, offsets).root
             witness_commitment.check(first, witness_commitment.reserved_value(first), root)
     return data
+
+
+def txids(data: memoryview, wire: WireNetwork) -> list[bytes]:
+    """The txids of a checked block."""
+    return list(block.txids(data, segwit=wire.segwit))

@@ -1,14 +1,16 @@
 """A chain read from peers: the branch with most work by our own checked headers, and its blocks, which are checked by
-merkle root and witness commitment. Peers answer no question by txid."""
+merkle root and witness commitment. Peers answer no question
+about a confirmed transaction."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 
 from indexer.chains import BlockedBranch, Chain, HeaderStore, PeerCounts
 from indexer.chains.peers.header_sync import PeerHeaderSync
+from indexer.chains.peers.peer_mempool import PeerMempool
 from indexer.chains.peers.pool import WINDOW, Addresses, PeerPool
 from indexer.chains.peers.wire_networks import wire_network
 from indexer.chains.prefetch import BLOCKS
@@ -27,8 +29,17 @@ FEW_NETWORKS, MISSED_BLOCKS = 3, 6
 """A warning is due below so many networks of addresses, and after so many usual intervals without a block."""
 
 
+ANNOUNCERS = 2
+"""Networks of addresses with peers that announce a transaction before it counts; a node that the operator names is
+enough."""
+
+GATHER_SECONDS = 0.05
+"""Transactions that arrive within these seconds cause one wake-up."""
+
+
 class PeersChain(Chain):
-    """A chain from `count` peers at `addresses`."""
+    """A chain from `count` peers at `addresses`, with at most `budget` bytes of unconfirmed transactions a second (0:
+    none)."""
 
     def __init__(
         self,
@@ -37,13 +48,14 @@ class PeersChain(Chain):
         options: Mapping[str, str],
         addresses: Addresses,
         count: int,
+        budget: int = 0,
         store: HeaderStore | None = None,
     ) -> None:
         self.name, self._network, self._store = name, network, store
-        self._addresses, self._count = addresses, count
+        self._addresses, self._count, self._budget = addresses, count, budget
         self.take_network(network, options)
         self._refused = RefusedBlocks(name)
-        self._news = asyncio.Event()
+        self._news, self._is_urgent = asyncio.Event(), False
         self._pool: PeerPool | None = None
         self._headers = HeaderChain(name, network, store)
         self._sync = PeerHeaderSync(name, network, self._headers, self.first)
@@ -80,6 +92,8 @@ class PeersChain(Chain):
                 f"the peers are in {self._pool.networks} networks of addresses, and should be in {FEW_NETWORKS}: those "
                 "of one operator can keep blocks back"
             )
+        if (mempool := self._pool.mempool if self._pool is not None else None) is not None and mempool.unread:
+            texts.append(f"{mempool.unread:,} announced transactions were not read: they exceed mempool={self._budget}")
         newest, interval = self._headers.newest(), wire_network(self._network).interval
         if newest is not None and self._network.kind == "mainnet":
             late = int(time.time()) - newest.time
@@ -100,9 +114,17 @@ class PeersChain(Chain):
         if self._headers.newest() is None:
             await asyncio.to_thread(self._headers.load)
         wire = wire_network(self._network)
-        pool = PeerPool(self.name, wire, self._addresses, self._count, self._sync, self._height, self._news.set)
+        announcers = ANNOUNCERS if self._addresses.keeps_learning else 1
+        mempool = PeerMempool(wire, self._budget, announcers, self._news.set) if self._budget else None
+        pool = PeerPool(
+            self.name, wire, self._addresses, self._count, self._sync, self._height, self._note_change, mempool
+        )
         pool.start()
         self._pool = pool
+
+    def _note_change(self) -> None:
+        self._is_urgent = True
+        self._news.set()
 
     def _height(self) -> int:
         newest = self._headers.newest()
@@ -156,13 +178,28 @@ class PeersChain(Chain):
         return None if best is None or last is None or height > last else self._headers.ref(height, best.hash)
 
     async def wait(self, seconds: float) -> None:
-        """Return when there are new headers or peers, at the latest after `seconds`."""
+        """Return when there are new headers, peers or transactions, at the latest after `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
         except TimeoutError:
             return
+        if not self._is_urgent:
+            await asyncio.sleep(GATHER_SECONDS)
+        self._is_urgent = False
         self._news.clear()
+
+    # -- unconfirmed transactions
+
+    async def mempool(self) -> frozenset[bytes] | None:
+        """Txids of transactions that peers announced, that have arrived, and that are in no block of the best chain."""
+        mempool = self.pool.mempool
+        return mempool.listed(self._headers.is_best) if mempool is not None else None
+
+    async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The bytes of unconfirmed transactions, as far as they are in memory. Confirmed ones cannot be asked for."""
+        mempool = self.pool.mempool
+        return mempool.get(txids) if mempool is not None else {}
 
     # -- blocks
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from typing import Protocol, TypeVar
@@ -45,6 +45,9 @@ ROOM_SECONDS = 60.0
 
 MESSAGES_PER_SECOND, MESSAGES_AT_ONCE = 100.0, 3_000.0
 """Messages that a peer may send unasked, on average and at once."""
+
+COUNTED_BYTES = 10_000
+"""Bytes of a message that count as a further message: reading lists takes processor time."""
 
 MAX_UNREQUESTED = 4
 """Blocks that a peer may send without a request."""
@@ -84,6 +87,15 @@ class PeerEvents(Protocol):
     def blocks_announced(self, peer: Peer) -> None:
         """Hashes of new blocks."""
 
+    def transactions_announced(self, peer: Peer, txids: Sequence[bytes]) -> None:
+        """Txids of unconfirmed transactions."""
+
+    def transactions_missing(self, peer: Peer, txids: Sequence[bytes]) -> None:
+        """Txids of transactions that the peer was asked for and does not have."""
+
+    def transaction_arrived(self, raw: bytes) -> bool:
+        """A transaction; False where it was not requested."""
+
     def addresses_announced(self, peer: Peer, addresses: Sequence[PeerAddress]) -> None:
         """Addresses of other peers."""
 
@@ -121,7 +133,8 @@ class Peer:
         self._error: PeerError | None = None
         self._handlers: dict[str, Callable[[bytes], None]] = {
             "ping": self._pong, "headers": self._take_headers, "inv": self._take_inventory,
-            "notfound": self._take_not_found, "addr": self._take_addresses, "reject": self._take_reject,
+            "notfound": self._take_not_found, "tx": self._take_transaction, "addr": self._take_addresses,
+            "reject": self._take_reject,
         }  # fmt: skip
 
     @property
@@ -132,8 +145,11 @@ class Peer:
     # -- the connection
 
     @classmethod
-    async def connect(cls, address: PeerAddress, wire: WireNetwork, events: PeerEvents, height: int) -> Peer:
-        """Connect and greet. `height` is that of our tip. Raises PeerError."""
+    async def connect(
+        cls, address: PeerAddress, wire: WireNetwork, events: PeerEvents, height: int, *, relay: bool
+    ) -> Peer:
+        """Connect and greet. `height` is that of our tip; with `relay`, transactions are announced. Raises
+        PeerError."""
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 reader, writer = await asyncio.open_connection(str(address.ip), address.port, limit=1 << 20)
@@ -142,7 +158,7 @@ class Peer:
         peer = cls(address, wire, reader, writer, events)
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS):
-                await peer._greet(height)
+                await peer._greet(height, relay=relay)
         except TimeoutError:
             peer.close()
             raise PeerError(f"it does not greet within {HANDSHAKE_SECONDS:g} s") from None
@@ -151,11 +167,11 @@ class Peer:
             raise
         return peer
 
-    async def _greet(self, height: int) -> None:
+    async def _greet(self, height: int, *, relay: bool) -> None:
         """Exchange `version` and `verack`."""
         nonce, now = secrets.token_bytes(8), int(time.time())
         self._send(
-            "version", messages.version(self._wire.protocol, user_agent(), nonce, now, max(height, 0), relay=False)
+            "version", messages.version(self._wire.protocol, user_agent(), nonce, now, max(height, 0), relay=relay)
         )
         waiting = {"version", "verack"}
         for _ in range(_HANDSHAKE_MESSAGES):
@@ -235,7 +251,7 @@ class Peer:
         if frame.command == messages.EXTENDED and self._wire.extended and frame.size == messages.EXTENDED_SIZE:
             async with self._timeout(messages.EXTENSION_BYTES):
                 frame = _parsed(messages.read_extension, await self._exactly(messages.EXTENSION_BYTES))
-        limit = self._wire.block_bytes if frame.command == "block" else MESSAGE_BYTES
+        limit = self._wire.block_bytes if frame.command in ("block", "tx") else MESSAGE_BYTES
         if frame.size > limit:
             raise PeerError(f"a message {frame.command} of {frame.size:,} bytes", is_violation=True)
         return frame
@@ -244,10 +260,12 @@ class Peer:
         if frame.command == "block":
             await self._take_block(frame.size)
             return
-        self._count_message()
+        is_requested = frame.command == "tx" or (frame.command == "headers" and self._headers is not None)
+        if not is_requested:
+            self._count_message(frame.size)
         payload = await self._payload(frame)
         handler = self._handlers.get(frame.command)
-        if handler is None:
+        if handler is None or len(payload) < frame.size:
             return
         try:
             messages.check(frame, payload)
@@ -255,18 +273,22 @@ class Peer:
         except ParseError as error:
             raise PeerError(f"a message {frame.command} cannot be read: {error}", is_violation=True) from None
 
-    def _count_message(self) -> None:
+    def _count_message(self, size: int) -> None:
+        """Count a message that was not requested, and a large one for several."""
         now = time.monotonic()
-        self._allowance = min(MESSAGES_AT_ONCE, self._allowance + (now - self._counted) * MESSAGES_PER_SECOND) - 1
+        self._allowance = min(MESSAGES_AT_ONCE, self._allowance + (now - self._counted) * MESSAGES_PER_SECOND)
+        self._allowance -= 1 + size / COUNTED_BYTES
         self._counted = now
         if self._allowance < 0:
             raise PeerError(f"more than {MESSAGES_PER_SECOND:g} messages a second", is_violation=True)
 
     async def _payload(self, frame: FrameHeader) -> bytes:
-        """The whole payload of a message that is used, else an empty one: it is skipped."""
+        """The whole payload of a message that is used, else an empty one: it is skipped, as is a transaction above
+        MESSAGE_BYTES."""
         try:
             async with self._timeout(frame.size):
-                if frame.command in self._handlers or frame.command == "version":
+                is_used = frame.command in self._handlers or frame.command == "version"
+                if is_used and frame.size <= MESSAGE_BYTES:
                     return await self._exactly(frame.size)
                 await self._skip(frame.size)
                 return b""
@@ -319,6 +341,10 @@ class Peer:
         finally:
             answered.cancel()
             self._headers = None
+
+    def request_transactions(self, txids: Iterable[bytes]) -> None:
+        """Have the peer send transactions. Raises PeerError."""
+        self._send("getdata", messages.inventory(Inventory(self._wire.tx_kind, txid) for txid in txids))
 
     async def block(self, digest: bytes, spool: Spool, room: Room) -> None:
         """Have a block written to `spool`: bytes that begin with its header. Raises LackingBlockError, PeerError, and
@@ -416,11 +442,19 @@ class Peer:
             self._events.headers_announced(self, headers)
 
     def _take_inventory(self, payload: bytes) -> None:
-        if any(entry.kind == messages.BLOCK for entry in messages.read_inventory(payload)):
+        entries = messages.read_inventory(payload)
+        if any(entry.kind == messages.BLOCK for entry in entries):
             self._events.blocks_announced(self)
+        if txids := [entry.hash for entry in entries if entry.kind == messages.TX]:
+            self._events.transactions_announced(self, txids)
+
+    def _take_transaction(self, payload: bytes) -> None:
+        if not self._events.transaction_arrived(payload):
+            self._count_message(len(payload))
 
     def _take_not_found(self, payload: bytes) -> None:
         missing = {entry.hash for entry in messages.read_inventory(payload)}
+        self._events.transactions_missing(self, list(missing))
         for request in self._blocks:
             if request.digest in missing:
                 self._fail_request(request, "it answers notfound")

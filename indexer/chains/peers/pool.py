@@ -12,6 +12,7 @@ from indexer.chains.peers.address_book import group_of
 from indexer.chains.peers.header_sync import PeerHeaderSync
 from indexer.chains.peers.messages import PeerAddress, WireHeader
 from indexer.chains.peers.peer import LackingBlockError, Peer, PeerError
+from indexer.chains.peers.peer_mempool import PeerMempool
 from indexer.chains.peers.wire_networks import WireNetwork
 from indexer.chains.prefetch import Room
 from indexer.chains.silence import AnswerClock
@@ -77,9 +78,11 @@ class PeerPool:
         sync: PeerHeaderSync,
         tip_height: Callable[[], int],
         changed: Callable[[], None],
+        mempool: PeerMempool | None,
     ) -> None:
         self.name, self._wire, self._addresses, self._count = name, wire, addresses, count
         self._sync, self._tip_height, self._changed = sync, tip_height, changed
+        self.mempool = mempool
         self.peers: list[Peer] = []
         self.answers = AnswerClock()
         self.violation_count = 0
@@ -93,6 +96,8 @@ class PeerPool:
     def start(self) -> None:
         """Connect to peers until `close`."""
         self._slots = [asyncio.create_task(self._keep_connected()) for _ in range(self._count)]
+        if self.mempool is not None:
+            self._slots.append(asyncio.create_task(self.mempool.run()))
 
     async def close(self) -> None:
         """End all connections."""
@@ -122,7 +127,8 @@ class PeerPool:
 
     async def _serve(self, address: PeerAddress) -> None:
         """Use a peer until its connection ends. Raises PeerError."""
-        peer = await Peer.connect(address, self._wire, self, self._tip_height())
+        relay = self.mempool is not None
+        peer = await Peer.connect(address, self._wire, self, self._tip_height(), relay=relay)
         self._updates[peer] = asyncio.Event()
         self.peers.append(peer)
         if self._addresses.keeps_learning:
@@ -134,6 +140,8 @@ class PeerPool:
             self.peers.remove(peer)
             del self._updates[peer]
             peer.close()
+            if self.mempool is not None:
+                self.mempool.leave(peer)
             for work in works:
                 work.cancel()
             results = await asyncio.gather(*works, return_exceptions=True)
@@ -185,6 +193,20 @@ class PeerPool:
         """Have the peer's headers requested."""
         if peer in self._updates:
             self._updates[peer].set()
+
+    def transactions_announced(self, peer: Peer, txids: Sequence[bytes]) -> None:
+        """Have transactions requested."""
+        if self.mempool is not None:
+            self.mempool.announce(peer, txids)
+
+    def transactions_missing(self, peer: Peer, txids: Sequence[bytes]) -> None:
+        """Have transactions requested of another peer."""
+        if self.mempool is not None:
+            self.mempool.missing(peer, txids)
+
+    def transaction_arrived(self, raw: bytes) -> bool:
+        """Keep a transaction; False where it was not requested."""
+        return self.mempool is not None and self.mempool.take(raw)
 
     def addresses_announced(self, peer: Peer, addresses: Sequence[PeerAddress]) -> None:
         """Note addresses of other peers."""
@@ -244,6 +266,8 @@ class PeerPool:
             lie = PeerError(f"its block {ref.height:,} is not that of its header: {error}", is_violation=True)
             peer.end(lie)
             raise lie from None
+        if self.mempool is not None and self.mempool.is_active:
+            self.mempool.confirm(ref.hash, await asyncio.to_thread(block_check.txids, checked, self._wire))
         self.answers.receive(len(checked))
         self.answers.answer()
         return checked

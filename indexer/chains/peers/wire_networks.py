@@ -10,7 +10,8 @@ from indexer.headers.networks import Network
 
 class WireNetwork(NamedTuple):
     """`magic` begins each message; `seeds` are DNS names that answer with addresses of peers. `protocol` is the version
-    that is announced. `block_kind` is the kind of inventory entry for a whole block, `block_bytes` the limit of one.
+    that is announced. `block_kind` and `tx_kind` are the kinds of inventory entries for a whole block and a
+    transaction, `block_bytes` is the limit of a block.
     `auxpow`: headers may be merge-mined. `segwit`: blocks may carry witnesses. `extended`: messages above 4 GB.
     `interval` is the usual time between blocks, in seconds."""
 
@@ -19,6 +20,7 @@ class WireNetwork(NamedTuple):
     seeds: tuple[str, ...]
     protocol: int
     block_kind: int
+    tx_kind: int
     block_bytes: int
     auxpow: bool
     segwit: bool
@@ -97,12 +99,14 @@ def wire_network(network: Network) -> WireNetwork:
     """The parameters of a network."""
     magic, port, seeds = _ADDRESSES[network.coin, network.name]
     coin = _COINS[network.coin]
+    witnesses = messages.WITNESS_FLAG if coin.witnesses else 0
     return WireNetwork(
         bytes.fromhex(magic),
         port,
         tuple(seeds.split()),
         coin.protocol,
-        messages.BLOCK | (messages.WITNESS_FLAG if coin.witnesses else 0),
+        messages.BLOCK | witnesses,
+        messages.TX | witnesses,
         coin.block_bytes,
         coin.auxpow,
         coin.witnesses,

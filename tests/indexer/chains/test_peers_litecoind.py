@@ -14,7 +14,9 @@ from indexer.chains.node import create as node_source
 from indexer.chains.peers import create
 from indexer.chains.peers.chain import PeersChain
 from indexer.retries import Backoff
+from indexer.store import RegistrationHistory
 from parsers.bitcoin.block import tx_offsets
+from parsers.bitcoin.tx import Outpoint
 from tests.conftest import missing
 from tests.fakes import MemoryChain
 from tests.indexer.chains.test_node_litecoind import card
@@ -22,18 +24,18 @@ from tests.indexing import Indexing
 from tests.litecoind import Litecoind, binary
 from tests.peer_server import PeerServer
 from tests.ports import free_port
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 Follow = Callable[..., Awaitable[Indexing]]
 Start = Callable[..., "ListeningNode"]
 
 
 class ListeningNode(Litecoind):
-    """A litecoind that accepts peers."""
+    """A litecoind that accepts peers; `more` are further switches."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *more: str) -> None:
         self.peer_port = free_port()
-        super().__init__(folder, more=["-listen=1", f"-port={self.peer_port}", "-bind=127.0.0.1"])
+        super().__init__(folder, more=["-listen=1", f"-port={self.peer_port}", "-bind=127.0.0.1", *more])
 
     @property
     def address(self) -> str:
@@ -53,8 +55,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
         missing("litecoind")
     nodes: list[ListeningNode] = []
 
-    def start_() -> ListeningNode:
-        node = ListeningNode(tmp_path / f"node-{len(nodes)}")
+    def start_(*more: str) -> ListeningNode:
+        node = ListeningNode(tmp_path / f"node-{len(nodes)}", *more)
         node.start()
         if not nodes:
             node.fund()
@@ -168,7 +170,7 @@ async def test_of_two_peers_a_liar_is_left(lie: str, start: Start, follow: Follo
     expected = node.inscribe(card("one"))
     node.mine(3)
     liar = PeerServer(MemoryChain(*node.blocks, name="ltc", coin="ltc"))
-    liar.altered = without_last if lie == "transaction" else lambda raw: raw.replace(b'"one"', b'"two"')
+    liar.altered = without_last if lie == "transaction" else other_witnesses
     async with liar:
         chain = peers(liar.address, node.address)
         await chain.open()
@@ -181,9 +183,46 @@ async def test_of_two_peers_a_liar_is_left(lie: str, start: Start, follow: Follo
 
 
 def without_last(raw: bytes) -> bytes:
-    """A block without its last transaction, if it has several."""
+    """A block without its last transaction; of a single one, with another lock time."""
     offsets = tx_offsets(raw, segwit=True).tolist()
-    return raw[:80] + bytes([len(offsets) - 2]) + raw[81 : offsets[-2]] if len(offsets) > 2 else raw
+    if len(offsets) == 2:
+        return raw[:-1] + b"\1"
+    return raw[:80] + bytes([len(offsets) - 2]) + raw[81 : offsets[-2]]
+
+
+def other_witnesses(raw: bytes) -> bytes:
+    """A block with another card, and another reserved value in the witness of its coinbase: no txid changes."""
+    return raw.replace(b'"one"', b'"two"').replace(b"\x01\x20" + bytes(32), b"\x01\x20" + bytes([1]) * 32)
+
+
+async def test_what_a_peer_announces_is_pending_until_it_is_mined(start: Start, follow: Follow) -> None:
+    node = start("-whitelist=127.0.0.1")
+    indexing = await follow(peers(node.address))
+
+    async def reaches(id_: Outpoint, confirmed: list[str], pending: list[str]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                story = indexing.store.history.with_pending([str(id_)]).get(str(id_), RegistrationHistory())
+                kinds = [[item.event.kind.value for item in items] for items in (story.confirmed, story.pending)]
+                if kinds == [confirmed, pending]:
+                    return
+                await indexing.chains[0].wait(0.2)
+                await indexing.refresh()
+
+    await indexing.refresh()  # nothing is requested before
+    first = node.inscribe(card("one"))
+    await reaches(first, [], ["inscribed"])
+    node.mine()
+    await reaches(first, ["inscribed"], [])
+    node.update(first, card("two"))
+    await reaches(first, ["inscribed"], ["moved", "reinscribed"])
+    height = node.rpc("getblockcount")
+    node.rpc("invalidateblock", node.rpc("getblockhash", height))
+    node.mine_empty(2)
+    await reaches(first, [], ["inscribed", "moved", "reinscribed"])
+    node.mine()
+    await reaches(first, ["inscribed", "moved", "reinscribed"], [])
+    assert indexing.facts("ltc") == (await follow(node_source("ltc", node.url))).facts("ltc")
 
 
 async def test_two_real_peers_deliver_blocks_and_one_may_go(start: Start, follow: Follow) -> None:
