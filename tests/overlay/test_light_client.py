@@ -71,7 +71,7 @@ def test_client_verifier_and_all_that_pays_and_publishes_are_imported_without_th
     assert done.stdout == "imported\n", done.stderr
 
 
-def test_it_takes_a_tenth_of_the_space_of_the_server() -> None:
+def test_it_takes_at_most_110_megabytes() -> None:
     """Counted are the distributions that the client needs, as pip unpacks them, and its files with what Python makes of
     them."""
     files = {path for room in ("parsers", "indexer", "overlay", "sample-blocks") for path in (ROOT / room).rglob("*")}
