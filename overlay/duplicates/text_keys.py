@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from overlay.duplicates.minhash import bands
 from overlay.duplicates.skeleton import skeletons
 from overlay.listings.card_texts import wording
+from overlay.search.analysis import has_digit, words
 from overlay.search.document import AT_HOME, NAMED, UNCONFIRMED, UNVERIFIED, VERIFIED, Fingerprint, Since, TextKey
 from parsers.cards import AgentCard, McpServer
 from parsers.pointers.locator import url_host
@@ -99,12 +100,12 @@ def text_keys(subject: Listing) -> Iterator[Key]:
     """The keys that texts are compared by. Listings that share a `TEXT` or a `CLUSTER` have the same words in their
     names and meet the same filters on cards, so that the shown one is found whenever the hidden ones would be."""
     card, kind = subject.card, subject.state.kind.value
-    words, hashes = subject.analysed.plain_words()
+    plain, hashes = subject.analysed.plain_words()
     if clusters := bands(hashes):
         _, named = plain_name_key(subject)
         skills = sorted((skill.id, sorted(skill.tags)) for skill in card.skills)
         filtered = digest(repr((named, sorted(card.tags), skills, list(map(_FILTERED, card.offers)))))
-        yield TEXT, digest(str(filtered), *sorted(words))
+        yield TEXT, digest(str(filtered), *sorted(plain))
         for key, head in ((CLUSTER, filtered), (SIMILAR, named)):
             yield from (
                 (key, _number(b"%b %d %d %b" % (key.encode(), head, number, band)))
@@ -119,7 +120,7 @@ def text_keys(subject: Listing) -> Iterator[Key]:
 def plain_name_key(subject: Listing) -> Key:
     """The key of the words of a name without those that contain a digit; where all contain one, of the whole name."""
     # entries of a registry differ in their names only, and every listing must be found by its name
-    name = sorted(subject.analysed.plain_name()) or subject.card.name
+    name = sorted({word for word in words(subject.card.name) if not has_digit(word)}) or subject.card.name
     return "plain name", digest(repr((name, subject.state.kind.value)))
 
 

@@ -2,10 +2,11 @@
 
 Words are compared after Unicode compatibility folding (NFKD: full-width and ligatures), without accents, vowel points,
 tatweel and invisible characters, case folded, traditional Chinese as simplified. `web_search`, `getDexChart`, `GPT 4`
-and `1,000,000` yield their parts and also the joined whole. The symbols of `C++`, `C#` and `.NET` belong to the word.
-An emoji is a word. Scripts without spaces (Han, kana, hangul; Thai, Lao, Khmer, Burmese by clusters of a letter and its
-signs) yield characters and pairs. English words are stemmed (Snowball's English stemmer, after Porter, Program 14(3),
-1980), Arabic ones lose their article, and a few abbreviations are expanded (`k8s`, `db`).
+and `1,000,000` yield their parts and also the joined whole, `l'avion` the word without its article. The symbols of
+`C++`, `C#` and `.NET` belong to the word. An emoji is a word. Scripts without spaces (Han, kana, hangul; Thai, Lao,
+Khmer, Burmese by clusters of a letter and its signs) yield characters and pairs. English words are stemmed (Snowball's
+English stemmer, after Porter, Program 14(3), 1980), Arabic ones lose their article, and a few abbreviations are
+expanded (`k8s`, `db`).
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ def _compound(letter: str, joiners: str) -> str:
 
 _DOT = r"\.(?<![\w.]\.)(?=[A-Za-z])"
 _DOTTED = re.compile(_DOT)
-_JOINERS = r"-_.\u2010\u2011·"
+_JOINERS = r"-_.'\u2010\u2011·"
 _JOINER = re.compile(rf"(?<!^)[{_JOINERS} ,/&]")
-_ASCII_COMPOUND = re.compile(_compound("[A-Za-z0-9]", "-_."))
+_ASCII_COMPOUND = re.compile(_compound("[A-Za-z0-9]", "-_.'"))
 _COMPOUND = re.compile(rf"{_compound(_LETTER, _JOINERS)}|{_EMOJI}")
 _ASCII_WITH_DOT = re.compile(f"(?:{_DOT})?{_ASCII_COMPOUND.pattern}")
 _JOINED = re.compile(f"{_ASCII_COMPOUND.pattern}|[\0\1]")
@@ -69,10 +70,18 @@ _CLUSTER = re.compile(  # a leading vowel, a letter, and the signs and stacked l
     "\u1056-\u1059\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u108d\u17b4-\u17d1\u17d3\u17dd]|[\u1039\u17d2].){0,8}",
     re.DOTALL,
 )
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s\b)[a-z])")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?<!^[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s\b)[a-z])")  # `iPhone` is one word
+_APOSTROPHE = re.compile(  # in a group with what is elided in French, Italian, Catalan and Portuguese before vowels
+    rf"((?<![\w/&{_JOINERS[1:]}-])(?:[cdjlmnst]|(?:jus|lors|puis|quel)?qu|[dn]?all|[dn]ell|[cs][ou]ll|quell|un|gl)'"
+    r"(?=[aeiouyh]))|'",
+    re.IGNORECASE,
+)
 _DIGIT = re.compile(r"\d")
 _LONGEST_CAMEL = 40
 _SHORTEST_ID = 16
+_LETTERS_OF_PART = 3
+"""Characters of a part of a long name on average, at least: those of ids have some two."""
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SHORT_CODE = 4  # letters: `A2A`, `K8S` and `B2B` have no humps
 _LONGEST_PLAIN = 24
 _FEWEST_LETTERS = 5
@@ -83,7 +92,7 @@ _SPECIAL = str.maketrans(
         "ł": "l", "Ł": "L", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D", "ð": "d", "Ð": "D", "ħ": "h", "Ħ": "H", "ı": "i",
         "þ": "th", "Þ": "Th", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ŧ": "t", "Ŧ": "T",
         "ـ": None, "ى": "ي", "ة": "ه", "ی": "ي", "ک": "ك", "ٱ": "ا", "™": " ", "℠": " ", "♯": "#",
-        "'": None, "’": None, "ʼ": None, "‘": None, "＇": None,
+        "’": "'", "ʼ": "'", "‘": "'", "＇": "'",
     }
     | dict.fromkeys(map(chr, (*range(0xFE00, 0xFE10), *range(0x1F3FB, 0x1F400))))  # variants and skin tones of emoji
 )  # fmt: skip
@@ -158,9 +167,17 @@ def tokens_of(compound: str) -> Tokens:
             parts.append(piece.casefold()[:MAX_WORD])
             terms.append(stem(parts[-1]))
     wholes = [plain for part in parts if (plain := without_symbols(part))]
-    if 1 < len(parts) <= MAX_PARTS:
-        wholes.append("".join(parts)[:MAX_WORD])
+    if whole := whole_of(compound, parts):
+        wholes.append(whole)
     return Tokens(tuple(terms), tuple(pairs), tuple(map(stem, wholes)), (*characters, *pairs, *parts, *wholes))
+
+
+def whole_of(compound: str, parts: Sequence[str]) -> str:
+    """The parts of a compound joined, where there are two or more but not too many, and a word with what is elided
+    before it (`l'oreal`: `loreal`); else ""."""
+    if len(parts) == 1 and (elided := elided_in(compound)):
+        return (compound[: elided - 1].casefold() + parts[0])[:MAX_WORD]
+    return "".join(parts)[:MAX_WORD] if 1 < len(parts) <= MAX_PARTS else ""
 
 
 def words(text: str) -> Iterator[str]:
@@ -210,7 +227,7 @@ def _query_words_of(compound: str) -> tuple[Compound, ...]:
         query_compounds += (Compound(part, (part,), None) for part in parts)
     elif parts:
         plain = None if parts[0] in _ABBREVIATIONS else without_symbols(parts[0])
-        whole = "".join(parts)[:MAX_WORD] if len(parts) > 1 else plain
+        whole = whole_of(compound, parts) or plain
         query_compounds.append(Compound(compound, tuple(parts), whole))
     return tuple(query_compounds)
 
@@ -279,12 +296,24 @@ _FIXED_STEMS |= {word: _STEMMER.stemWord(word_in_full) for word, word_in_full in
 
 
 def fold(text: str) -> str:
-    """Text without accents, invisible characters and apostrophes. Case is preserved: camelCase is split later."""
+    """Text without accents, invisible characters and apostrophes, but for those of elision (`l'avion`). Case is
+    preserved: camelCase is split later."""
+    folded = fold_letters(text)
+    return _APOSTROPHE.sub(r"\1", folded) if "'" in folded else folded
+
+
+def fold_letters(text: str) -> str:
+    """Text without accents and invisible characters, with all apostrophes."""
     if text.isascii():
-        return text.replace("'", "")
+        return text
     decomposed = unicodedata.normalize("NFKD", text.translate(_SPECIAL)).translate(_SPECIAL)
     letters = "".join(filter(_is_distinctive, decomposed))
     return unicodedata.normalize("NFC", letters).translate(_LETTERS)
+
+
+def dropped_apostrophes(folded: str) -> frozenset[int]:
+    """The positions of the apostrophes that `fold` leaves out of what `fold_letters` returned."""
+    return frozenset(match.start() for match in _APOSTROPHE.finditer(folded) if match[1] is None)
 
 
 @lru_cache(maxsize=8_192)
@@ -339,13 +368,19 @@ def compounds_of(folded: str) -> re.Pattern[str]:
 
 def pieces(compound: str) -> Iterator[tuple[int, str, bool]]:
     """The words of a compound, case unchanged, with their offsets, and whether each is a run of a script without
-    spaces."""
-    offset = 0
-    for segment in _JOINER.split(compound):
+    spaces. What is elided at its beginning is none."""
+    offset = elided_in(compound)
+    for segment in _JOINER.split(compound[offset:]):
         for piece, is_run in _pieces(segment):
             yield offset, piece, is_run
             offset += len(piece)
         offset += 1
+
+
+def elided_in(compound: str) -> int:
+    """The characters that are elided at the beginning of a compound, with the apostrophe."""
+    before, apostrophe, _ = compound.partition("'")
+    return len(before) + 1 if apostrophe and before.isalpha() else 0
 
 
 def _pieces(segment: str) -> Iterator[tuple[str, bool]]:
@@ -363,10 +398,13 @@ def _pieces(segment: str) -> Iterator[tuple[str, bool]]:
 
 
 def _is_id(segment: str) -> bool:
-    """True for base58, base64 and hexadecimal, which only look like camelCase, and for short codes in capitals."""
+    """True for base58, base64 and hexadecimal, which only look like camelCase, and for short codes in capitals. Of 34
+    random characters of base58 one text in 200 has parts as long as those of names (`getERC20TokenBalance`)."""
     if len(segment) <= _SHORT_CODE:
         return segment.isupper()
-    return len(segment) > _LONGEST_CAMEL or (len(segment) >= _SHORTEST_ID and any(map(str.isdigit, segment)))
+    if len(segment) <= _LONGEST_CAMEL and (len(segment) < _SHORTEST_ID or not any(map(str.isdigit, segment))):
+        return False
+    return segment.isupper() or len(segment) < _LETTERS_OF_PART * len(_PART.findall(segment))
 
 
 def _is_emoji(compound: str) -> bool:

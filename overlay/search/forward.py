@@ -7,6 +7,7 @@ Terms are 32-bit numbers in three fields (`FIELDS`): those with a position in or
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -18,7 +19,7 @@ from zlib import crc32
 import numpy as np
 
 from overlay.search.analysis import Tokens, compounds, compounds_of_joined, joined, stem, tokens_of
-from overlay.search.lexicon import ENDS, FIELD_END, TEXT_END, Hashes, Lexicon, lexicon, plain_words
+from overlay.search.lexicon import ENDS, FIELD_END, TEXT_END, Hashes, Lexicon, lexicon
 from overlay.search.ranker import (
     COMPOUND_FLAG,
     DEPRECATED_FLAG,
@@ -80,6 +81,8 @@ source."""
 _HEADS = np.dtype([("sizes", "<u2", 6), ("flags", "?", 6), ("since", "<f8"), ("source", "<u8")])
 _FLAGS = (COMPOUND_FLAG, VERIFIED_FLAG, SIGNED_FLAG, DEPRECATED_FLAG, LOST_FLAG, NOT_RUNNABLE_FLAG)
 _UNCONFIRMED = -1.0
+_OWNED_NAME = re.compile(r"@?(?P<owner>[\w.~-]+)/(?P<name>[\w.~-]+)")
+"""`owner/repo`, `@scope/name` and `io.github.owner/name`: the owner does not say what a listing does."""
 _BREAK = 0  # the number at the positions of a gap
 
 
@@ -126,10 +129,6 @@ class Analysed:
         """The distinct words without digits, and their hashes (`lexicon.word_hash`)."""
         return self._lexicon.plain_words(self._numbers)
 
-    def plain_name(self) -> set[str]:
-        """The words of the name without those that contain a digit."""
-        return set(chain.from_iterable(map(plain_words, self._name())))
-
     def _name(self) -> list[str]:
         name = self._numbers[: self._numbers.index(FIELD_END)]
         return list(map(self._lexicon.compounds.__getitem__, name))
@@ -160,13 +159,16 @@ class Analysed:
     @classmethod
     def read(cls, card: Described, more: Iterable[str]) -> Analysed:
         """Analyse the texts of a listing; `more` are texts besides name, description, tags and skills. Of equal texts
-        of a field one counts: repeated skills add nothing."""
-        keywords = list(card.tags)
+        of a field one counts: repeated skills add nothing. The owner in a name is a keyword."""
+        owned = _OWNED_NAME.fullmatch(card.name)
+        name = owned["name"] if owned else card.name
+        keywords = [*([owned["owner"]] if owned else ()), *card.tags]
         texts = [card.description]
         for skill in card.skills:
             keywords += (skill.name, skill.id, *skill.tags)
             texts += (skill.description, *skill.examples)
-        fields = [list(dict.fromkeys(filter(None, group))) for group in ([card.name], keywords, [*texts, *more])]
+        texts += (*more, *([card.name] if owned else ()))  # as a phrase
+        fields = [list(dict.fromkeys(filter(None, group))) for group in ([name], keywords, texts)]
         return cls(lexicon(), _joined_compounds(fields))
 
     def terms(self) -> set[str]:

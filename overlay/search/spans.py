@@ -11,7 +11,16 @@ from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from overlay.search.analysis import MAX_PARTS, MAX_WORD, clusters_of, compounds_of, fold, pieces, without_symbols
+from overlay.search.analysis import (
+    MAX_WORD,
+    clusters_of,
+    compounds_of,
+    dropped_apostrophes,
+    fold_letters,
+    pieces,
+    whole_of,
+    without_symbols,
+)
 from overlay.search.memo import memoized
 
 
@@ -49,28 +58,30 @@ def _in_compound(compound: str) -> tuple[Span, ...]:
         else:
             parts.append(Span(offset, offset + len(piece), piece.casefold()[:MAX_WORD]))
     plain = [part._replace(word=word) for part in parts if (word := without_symbols(part.word))]
-    if 1 < len(parts) <= MAX_PARTS:
-        whole = "".join(part.word for part in parts)[:MAX_WORD]
-        parts.append(Span(parts[0].start, parts[-1].end, whole))
+    if whole := whole_of(compound, [part.word for part in parts]):
+        start = 0 if len(parts) == 1 else parts[0].start  # with what is elided
+        parts.append(Span(start, parts[-1].end, whole))
     return (*clusters, *parts, *plain)
 
 
 def _aligned(text: str) -> tuple[str, list[int] | None, list[int] | None]:
     """The folded text, and the start and end of each of its characters in the text; None where they are the same."""
-    folded = fold(text)
-    if folded == text:
-        return folded, None, None
+    letters = fold_letters(text)
+    dropped = dropped_apostrophes(letters) if "'" in letters else frozenset[int]()
+    if letters == text and not dropped:
+        return letters, None, None
     stretches = _letters(text)
     parts = [_folded(stretch) for stretch in stretches]
-    if "".join(parts) != folded:
-        stretches, parts = [text], [folded]
+    if "".join(parts) != letters:
+        stretches, parts = [text], [letters]
     offsets = [0, *accumulate(map(len, stretches))]
-    starts = [offsets[index] for index, part in enumerate(parts) for _ in part]
-    ends = [offsets[index + 1] for index, part in enumerate(parts) for _ in part]
-    return folded, starts, ends
+    origins = [index for index, part in enumerate(parts) for _ in part]
+    held = [number for number in range(len(letters)) if number not in dropped]
+    starts, ends = ([offsets[origins[number] + more] for number in held] for more in (0, 1))
+    return "".join(letters[number] for number in held), starts, ends
 
 
-_folded = memoized(fold)
+_folded = memoized(fold_letters)
 
 
 def _letters(text: str) -> list[str]:

@@ -32,6 +32,25 @@ def parts_of(text: str) -> list[str]:
         ("支付DexChart", ["支", "付", "支付", "dex", "chart", "dexchart"]),
         ("HTTPServer", ["http", "server", "httpserver"]),
         ("node.js", ["node", "js", "nodejs"]),
+        ("getERC20TokenBalance", ["get", "erc20", "token", "balance", "geterc20tokenbalance"]),
+        ("iPhone15Pro iPhone", ["iphone15", "pro", "iphone15pro", "iphone"]),
+        (
+            "deleteTransactionsTransactionIdRelationshipsTags",
+            [
+                "delete",
+                "transactions",
+                "transaction",
+                "id",
+                "relationships",
+                "tags",
+                "deletetransactionstransactionidrelationshipstags",
+            ],
+        ),
+        ("B08538C9F5B2A6581F", ["b08538c9f5b2a6581f"]),
+        ("QmPcMnDrjL36ZLZ6x7xETyR95kQJkvuj433whmAoGLxayJ", ["qmpcmndrjl36zlz6x7xetyr95kqjkvuj433whmaoglxayj"]),
+        ("L'Oréal l’avion qu'il", ["oreal", "loreal", "avion", "lavion", "il", "quil"]),
+        ("dell'arte d'aujourd’hui", ["arte", "dellarte", "aujourdhui", "daujourdhui"]),
+        ("rock'n'roll O'Brien c'mon CI/l'eau", ["rocknroll", "o", "brien", "obrien", "cmon", "ci", "leau"]),
         ("real-time", ["real", "time", "realtime"]),
         ("APIs, PDFs", ["apis", "pdfs"]),
         ("don't user's", ["dont", "users"]),
@@ -123,6 +142,10 @@ PIECES = st.sampled_from(
         "支",
         "ال",
         "وثائق",
+        "l'",
+        "eau",
+        "dell’",
+        "getERC20",
     ]
 )
 WRITTEN = st.lists(PIECES | st.sampled_from([" ", ",", "/", "&", "+", "#", ".", "-", "\ufe0f", "\u200d"])).map("".join)
@@ -151,6 +174,7 @@ def test_only_the_parts_of_a_text_have_positions(text: str) -> None:
         ("web3", ("Web 3", "WEB-3", "web3")),
         ("1000000", ("1,000,000", "1 000 000", "1_000_000", "1'000'000", "1.000.000", "1\u202f000\u202f000")),
         (".net", (".NET", ".Net")),
+        ("loreal", ("L'Oréal", "l’oreal", "LOREAL")),
         ("cicd", ("CI/CD", "ci-cd", "CiCd")),
     ],
 )

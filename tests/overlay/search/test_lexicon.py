@@ -49,6 +49,7 @@ TEXTS = st.lists(PIECES, max_size=6).map("".join)
 def described(name: str, description: str, tags: list[str], example: str) -> tuple[Analysed, list[list[str]]]:
     """The analysed texts of a listing, and these texts by field."""
     skill = Skill("s", "k", description, examples=(example,))
+    name += " "  # has no owner
     one = listing("1", name, description=description, tags=tuple(tags), skills=(skill,))
     fields = [[name], [*tags, "k", "s"], [description, description, example]]
     return Analysed.read(one, ()), [list(dict.fromkeys(filter(None, texts))) for texts in fields]
@@ -64,6 +65,16 @@ def test_joined_texts_have_the_compounds_of_each_text(
     assert analysed.compounds == [list(map(compounds, texts)) or [[]] for texts in fields]
 
 
+@pytest.mark.parametrize("name", ["acme-labs/weather-api", "@acme-labs/weather-api"])
+def test_the_owner_in_a_name_is_a_keyword_and_the_whole_a_phrase(name: str) -> None:
+    analysed = Analysed.read(listing("1", name, tags=("x",)), ())
+    assert analysed.field_terms(0) == ["weather", "api", "weatherapi"]
+    assert analysed.field_terms(1)[:3] == ["acm", "lab", "x"]
+    assert "acm lab weather api" in analysed.sequences()
+    for other in ("CI/CD pipelines", "a/b/c", "acme labs / weather"):
+        assert len(Analysed.read(listing("1", other), ()).field_terms(1)) == 0
+
+
 @given(TEXTS, TEXTS, st.lists(TEXTS, max_size=3), TEXTS)
 def test_plain_words_are_the_distinct_words_without_digits(
     name: str, description: str, tags: list[str], example: str
@@ -73,7 +84,6 @@ def test_plain_words_are_the_distinct_words_without_digits(
     plain, hashes = analysed.plain_words()
     assert sorted(plain) == sorted(expected)
     assert hashes.tolist() == list(map(word_hash, plain))
-    assert analysed.plain_name() == {word for word in words(name) if not has_digit(word)}
 
 
 @given(TEXTS, TEXTS)

@@ -19,6 +19,9 @@ from overlay.search.spans import spans
         ("web_search.api", "websearchapi", ["web_search.api"]),
         ("the server's name", "servers", ["server's"]),
         ("Cafe\u0301 STRASSE straße", "cafe", ["Cafe\u0301"]),
+        ("l’été à l'Oréal's", "ete", ["été"]),
+        ("l’été à l'Oréal's", "lete", ["l’été"]),
+        ("l’été à l'Oréal's", "oreals", ["Oréal's"]),
         ("Cafe\u0301 STRASSE straße", "strasse", ["STRASSE", "straße"]),
         ("支付网关", "付网", ["付网"]),
         ("ＦＵＬＬ ﬁne", "fine", ["ﬁne"]),
@@ -50,14 +53,16 @@ alphabet = st.characters() | st.sampled_from(
 @given(st.text(alphabet, max_size=40))
 @example("A\u0300\u0301支a'b")
 @example("ŉ\u0344")
+@example("l'a")
 def test_the_words_are_those_of_the_analyser_and_stand_in_the_text(text: str) -> None:
     results = list(spans(text))
     assert sorted(span.word for span in results) == sorted(words(text))
     assert all(0 <= span.start < span.end <= len(text) for span in results)
 
 
-@given(st.text("abcXY_.+# 4支付éไทย🔥", max_size=40))
+@given(st.text("abcXYld'_.+# 4支付éไทย🔥", max_size=40))
 @example("ทaX+")
+@example("l'aX")
 def test_the_span_of_a_word_is_its_text(text: str) -> None:
     for span in spans(text):
         assert span.word in set(words(text[span.start : span.end]))
