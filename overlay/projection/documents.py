@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
 from indexer import store
@@ -35,9 +35,10 @@ from overlay.listings.registrations import (
     registration_at,
     winner_of,
 )
+from overlay.search.analysis import stem, words
 from overlay.search.diversity import source_number
 from overlay.search.document import NOTHING, Document, Fingerprint, Since
-from overlay.search.facts import FLAGS, id_fact, outpoint_fact, package_fact, same_fact, transaction_fact
+from overlay.search.facts import FLAGS, id_fact, outpoint_fact, package_fact, run_fact, same_fact, transaction_fact
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import McpServer
 from parsers.cards.command_packages import installed
@@ -49,6 +50,9 @@ only in its history. A transfer of a few bytes would add an item of 1 MB otherwi
 
 FETCHED_BYTES = 128 << 10
 """Bytes that a fetched card counts for before it is read: of 1 MB, 256 are in one portion."""
+
+RUN_WORDS = 64
+"""Words of a tool's command, arguments and variables by which it is excluded, at most."""
 
 AT_ONCE, AT_ONCE_BYTES = 32, 4 << 20
 """Registrations whose documents are made together where the cards of a portion have at most so many bytes."""
@@ -340,7 +344,7 @@ def _other_chains(listing: Listing) -> Iterable[str]:
 
 def identifier_facts(listing: Listing) -> Iterator[str]:
     """The identifiers by which a listing is looked up: its ids, outpoints and transactions, and the package that its
-    command installs."""
+    command installs; and the words by which the command is excluded."""
     yield from dict.fromkeys((id_fact(listing.id), id_fact(listing.state.id)))
     outpoints = {listing.state.outpoint, listing.state.winner}
     with suppress(ValueError):  # the id of a pointer, or of an entry, is not an outpoint
@@ -351,5 +355,8 @@ def identifier_facts(listing: Listing) -> Iterator[str]:
     yield from sorted(outpoint_fact(outpoint) for outpoint in outpoints if outpoint)
     txids = {outpoint.txid for outpoint in outpoints if outpoint} | {anchor.txid for anchor in anchors}
     yield from sorted(map(transaction_fact, txids))
-    if isinstance(listing.card, McpServer) and (run := installed(listing.card.command, listing.card.args)):
-        yield package_fact(run.name)
+    if isinstance(listing.card, McpServer):
+        if run := installed(listing.card.command, listing.card.args):
+            yield package_fact(run.name)
+        texts = (listing.card.command, *listing.card.args, *listing.card.env, *listing.card.headers)
+        yield from map(run_fact, islice(dict.fromkeys(stem(word) for text in texts for word in words(text)), RUN_WORDS))

@@ -222,6 +222,7 @@ def unwanted(query: Query) -> list[str]:
     if operators is not None:
         named = (("tag", operators.not_tags), ("owner", operators.not_owners), ("skill", operators.not_skills))
         excluded += [f"{name}:{value}" for name, values in named for value in values]
+        excluded += [run_fact(sequence) for sequence in operators.excluded if " " not in sequence]
     return excluded
 
 
@@ -253,6 +254,12 @@ def transaction_fact(txid: bytes) -> str:
 def same_fact(value: int) -> str:
     """The fact of the listings with this name, URL or pay-to address, by its digest (`TextKey.value`)."""
     return f"same:{value % 2**64:016x}"
+
+
+def run_fact(term: str) -> str:
+    """The fact of the tools with this index term in their command, its arguments or the names of their variables, by
+    which they are excluded, but not found."""
+    return f"run:{term}"
 
 
 def package_fact(name: str) -> str:

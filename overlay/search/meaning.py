@@ -48,7 +48,7 @@ def weight(query: Query, plan: QueryPlan) -> float:
     content = plan.content
     if not content or not _is_plain(query) or _is_strange(plan):
         return 0.0
-    most = FINDING if len(content) > SHORT else REORDERING
+    most = FINDING if plan.is_long else REORDERING
     return most * (1 - len(plan.corrected) / len(content)) * latin_share(query.text)
 
 

@@ -7,17 +7,20 @@ a word and their weights:
 * the word joined with its neighbour in the query (`qr code`: `qrcode`, `3 d`: `3d`), the compound it is part of, or
   itself without symbols (`.net`: `net`), 0.9;
 * corrections, if no listing contains the word: terms one or two edits away, weighted by the square root of their share
-  of the listings that contain one of them;
+  of the listings that contain one of them; in a short query also terms one edit away that fifty times as many contain;
 * the two words that compose such a word (`weatherapi`), 0.6 each;
-* completions of the last word of a short query, 0.4 each.
+* completions of the last word of a short query, 0.4 each;
+* with `OR` between two words, those of the other.
 
 Rarity is BM25's inverse document frequency to the power `POWER` (1.3 to 1.6 measured the same). Stop words are dropped
 from texts of more than `NAME_WORDS` words; in shorter ones they add to the score of a listing (`The Graph`), but no
-listing is a result by them alone, unless there is no other word.
+listing is a result by them alone, unless there is no other word. So do `agent`, `mcp`, `server`, `tool` and `api` in
+texts of any length.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from itertools import chain, pairwise
 from math import log
@@ -33,7 +36,7 @@ from overlay.search.analysis import (
     query_words,
     stem,
 )
-from overlay.search.stop_words import stop_words
+from overlay.search.stop_words import GENERIC, stop_words
 
 if TYPE_CHECKING:
     from overlay.search.term_dictionary import Terms
@@ -50,13 +53,19 @@ RELATED = "related"
 """The match of a term that only orders results, and is added where meaning counts (`related_words`)."""
 RARE = 2  # listings that contain a part of a composed word, where something else can be meant
 MAX_CORRECTIONS, MAX_CORRECTIONS_IN_LONG, MAX_COMPLETIONS = 8, 3, 6
+OUTNUMBERED = 50
+"""So many times as many listings contain a word that another one of a short query, one edit away and in use itself, may
+be meant as (`postgress`). In long ones it cost 0.007 of misspelt descriptions."""
 MAX_UNKNOWN = 8
-"""The number of unknown words of a question, the first ones, that are corrected or split: each is compared with all
-words."""
+"""The number of unknown and outnumbered words of a question, the first ones, that are corrected or split: each is
+compared with all words."""
 _SECOND_EDIT = 0.05  # likelihood of two errors relative to one
 _SHORTEST_PART, _SHORTEST_SPLIT = 3, 6
 _TOO_SHORT = 2  # letters of a word that is completed only where no listing contains it
 _LOST_ONE = 4  # letters: in long queries a word of four is corrected as one of five that lost a letter
+
+
+_OR = re.compile(r"(?<=\S)\s+OR\s+(?=\S)")
 
 
 class Alternative(NamedTuple):
@@ -72,14 +81,29 @@ class Alternative(NamedTuple):
 
 
 class TermGroup(NamedTuple):
-    """A word of the query as typed, and its alternatives. `rarity` is that of the best alternative. A word that
-    `is_stop` adds to the score only; one that `is_unknown` is neither in a listing nor in the table of meaning."""
+    """A word of the query as typed, or several with `OR` between them, and the alternatives. `rarity` is that of the
+    best alternative. A word that `is_stop` adds to the score only, also where it `is_generic` and no function word; one
+    that `is_unknown` is neither in a listing nor in the table of meaning."""
 
     word: str
     alternatives: tuple[Alternative, ...]
     rarity: float
     is_stop: bool = False
     is_unknown: bool = False
+    is_generic: bool = False
+
+    def either(self, other: TermGroup) -> TermGroup:
+        """The group of this word or another one."""
+        by_term = {alternative.term: alternative for alternative in self.alternatives}
+        for alternative in other.alternatives:
+            if alternative.term not in by_term or by_term[alternative.term].value < alternative.value:
+                by_term[alternative.term] = alternative
+        return TermGroup(
+            f"{self.word} OR {other.word}",
+            tuple(by_term.values()),
+            max(self.rarity, other.rarity),
+            is_unknown=self.is_unknown and other.is_unknown,
+        )
 
     def is_held_by(self, chosen: int) -> bool:
         """Whether a listing has the word, where the alternative with this number counts (-1: none): one that is only
@@ -101,7 +125,12 @@ class QueryPlan(NamedTuple):
     def finds_by_meaning(self, matched: int) -> bool:
         """Whether listings without a word of the query can be among the results, of which so many contain all words: of
         a short query only where none does."""
-        return self.meaning > 0 and (not matched or (len(self.groups) > SHORT and len(self.content) > SHORT))
+        return self.meaning > 0 and (not matched or self.is_long)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the query has more than `SHORT` content and generic words."""
+        return len(self.groups) > SHORT and sum(not group.is_stop or group.is_generic for group in self.groups) > SHORT
 
     @property
     def content(self) -> tuple[TermGroup, ...]:
@@ -120,7 +149,7 @@ class QueryPlan(NamedTuple):
 
     @property
     def corrected(self) -> tuple[tuple[str, str], ...]:
-        """The words of which nothing but corrections is in use, each with the likeliest."""
+        """The words of which nothing but corrections is in use, or the word itself hardly, each with the likeliest."""
         likeliest = []
         for group in self.content:
             others = group.alternatives[1:]  # the first is the word itself
@@ -151,12 +180,15 @@ def rarity(held: int, listings: int) -> float:
 
 
 class _QueryWord(NamedTuple):
-    """A part of a word of the query, folded, the compound that contains it, and the number of that in the text."""
+    """A part of a word of the query, folded, the compound that contains it, and the number of that in the text. One
+    that `is_alternative` follows an `OR` after the content word before; one that `is_generic` is a stop word, too."""
 
     text: str
     compound: Compound
     is_stop: bool
     position: int
+    is_alternative: bool = False
+    is_generic: bool = False
 
 
 def plan(text: str, terms: Terms) -> QueryPlan:
@@ -166,7 +198,14 @@ def plan(text: str, terms: Terms) -> QueryPlan:
     words = _words(text)
     if not words:
         return _NOTHING
-    return QueryPlan(tuple(_Planner(terms, words).groups()))
+    groups: list[TermGroup] = []
+    for word, group in zip(words, _Planner(terms, words).groups(), strict=True):
+        if word.is_alternative:
+            last = max(number for number, before in enumerate(groups) if not before.is_stop)
+            groups[last] = groups[last].either(group)
+        else:
+            groups.append(group)
+    return QueryPlan(tuple(groups))
 
 
 def required_terms(text: str) -> list[frozenset[str]]:
@@ -176,26 +215,40 @@ def required_terms(text: str) -> list[frozenset[str]]:
 
     words = _words(text)
     planner = _Planner(TermDictionary(), words)
-    return [
-        frozenset((stem(word.text), *planner.joined(position, word)))
-        for position, word in enumerate(words)
-        if not word.is_stop
-    ]
+    required: list[frozenset[str]] = []
+    for position, word in enumerate(words):
+        terms = frozenset((stem(word.text), *planner.joined(position, word)))
+        if word.is_alternative:
+            required[-1] |= terms
+        elif not word.is_stop:
+            required.append(terms)
+    return required
 
 
 def _words(text: str) -> list[_QueryWord]:
     """The parts of all words, without repeated stems, and without stop words in a long text."""
-    compounds = query_words(text)
+    sides = [query_words(side) for side in _OR.split(text)]
+    compounds = list(dict.fromkeys(chain.from_iterable(sides)))
     listed = stop_words(part for compound in compounds for part in compound.parts)
     stop = _stop_words(compounds, listed)
+    generic = _generic_words(compounds, stop)
     is_long = len(compounds) > NAME_WORDS
     by_stem: dict[str, _QueryWord] = {}
-    for position, compound in enumerate(compounds):
-        if is_long and compound in stop:
-            continue
-        for part in compound.parts:
-            is_stop = compound in stop or (part in listed and not listed >= set(compound.parts))
-            by_stem.setdefault(stem(part), _QueryWord(part, compound, is_stop, position))
+    position, last, follows_or = 0, None, False
+    for side in sides:
+        for compound in side:
+            position += 1
+            if is_long and compound in stop:
+                continue
+            for part in compound.parts:
+                is_stop = compound in stop | generic or (part in listed and not listed >= set(compound.parts))
+                is_alternative = follows_or and not is_stop and len(compound.parts) == 1
+                word = _QueryWord(part, compound, is_stop, position, is_alternative, compound in generic)
+                is_new = by_stem.setdefault(stem(part), word) is word
+                follows_or = follows_or and is_stop
+                last = word if is_new and not is_stop else last
+        position += 1  # `OR` separates neighbours
+        follows_or = last is not None and len(last.compound.parts) == 1
     return list(by_stem.values())[:MAX_GROUPS]
 
 
@@ -211,6 +264,12 @@ def _stop_words(compounds: Sequence[Compound], listed: Set[str]) -> frozenset[Co
         and not (has_names and len(compound.written) > 1 and compound.written.isupper())
     )
     return stop if len(stop) < len(compounds) else frozenset()
+
+
+def _generic_words(compounds: Sequence[Compound], stop: Set[Compound]) -> frozenset[Compound]:
+    """The words for what every listing is; none where no other word would be left."""
+    generic = frozenset(compound for compound in compounds if len(compound.parts) == 1 and compound.parts[0] in GENERIC)
+    return generic if len(stop | generic) < len(compounds) else frozenset()
 
 
 def _is_spelt_right(word: str) -> bool:
@@ -238,7 +297,7 @@ class _Planner:
         self._is_long = len(words) > SHORT
         self._frequencies: dict[str, int] = {}
         self._completed: list[str] = []
-        self._unknown = 0
+        self._doubtful = 0
 
     def _look_up(self, texts: Collection[str]) -> None:
         """Read the frequencies of terms, in one look-up."""
@@ -262,7 +321,7 @@ class _Planner:
                 for term, (weight, match, edits, written) in held.items()
             )
             is_unknown = not self._frequency(best) and not _is_spelt_right(word.text)
-            yield TermGroup(word.text, alternatives, most, word.is_stop, is_unknown)
+            yield TermGroup(word.text, alternatives, most, word.is_stop, is_unknown, word.is_generic)
 
     def _frequency(self, term: str) -> int:
         if term not in self._frequencies:
@@ -282,13 +341,15 @@ class _Planner:
 
         for compound in joined:
             add(compound, JOINED, "joined")
-        held = any(map(self._frequency, weights))
-        self._unknown += not held
-        if not held and self._unknown <= MAX_UNKNOWN and not _is_spelt_right(word.text):
-            corrections = list(self._corrections(word))
+        held = max(map(self._frequency, weights))
+        most = 0 if self._is_long else self._terms.listings // OUTNUMBERED
+        is_doubtful = held <= most and not _is_spelt_right(word.text)
+        self._doubtful += is_doubtful
+        if is_doubtful and self._doubtful <= MAX_UNKNOWN:
+            corrections = list(self._corrections(word, held))
             for near, weight in corrections:
                 add(near.term, weight, "corrected", near.edits, near.written)
-            for part in self._split(word.text, RARE if corrections else 0):
+            for part in () if held else self._split(word.text, RARE if corrections else 0):
                 add(part, SPLIT, "split")
         if position == len(self._words) - 1 and not self._is_long:
             is_short = len(word.text) <= _TOO_SHORT and not held
@@ -310,9 +371,11 @@ class _Planner:
             if is_next and is_joinable and not (first.text.isdigit() and second.text.isdigit()):
                 yield stem(first.text + second.text)
 
-    def _corrections(self, word: _QueryWord) -> Iterator[tuple[_NearTerm, float]]:
-        """Corrections of a word, and their weights."""
+    def _corrections(self, word: _QueryWord, held: int) -> Iterator[tuple[_NearTerm, float]]:
+        """Corrections of a word that so many listings contain, and their weights."""
         near = self._near(word)
+        if held:
+            near = [term for term in near if term.edits == 1 and term.listings >= OUTNUMBERED * held]
         if self._is_long:
             near = [candidate for candidate in near if candidate.edits == 1] or near
             near.sort(key=lambda candidate: -candidate.listings)

@@ -40,6 +40,8 @@ _REQUESTS = frozenset(
     """.split()  # noqa: SIM905 - a list of words reads better
 )
 _NUMBERS = frozenset(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"))
+GENERIC = frozenset(("agent", "agents", "api", "apis", "mcp", "server", "servers", "tool", "tools"))
+"""Words for nearly every listing: beside other words they add to the score only and find nothing, in any text."""
 ENGLISH = _FUNCTION_WORDS | _REQUESTS | _NUMBERS
 """Case-folded, without apostrophes."""
 

@@ -44,7 +44,7 @@ ODD_WORDS = [
     "payment", "payments", "paymant", "pay", "gateway", "translation", "translations", "transaltion", "getDexChart",
     "dex", "chart", "web_search", "web-searches", "search", "node.js", "USDCX", "b08538c9", "支付网关", "网关",
     "翻訳サービス", "번역", "платежи", "платеж", "ترجمة", "ＦＵＬＬ", "café", "cafe", "Straße", "deadbeef", "a", "of",
-    "x1", "'s", "Q&A", "C++",
+    "x1", "'s", "Q&A", "C++", "OR", "server",
 ]  # fmt: skip
 TYPOS = ["paymnet", "gatewya", "tarnslatoin", "trasnlation", "serach", "chrat", "getDexChrat", "websearch", "плаетжи",
          "pa"]  # fmt: skip
@@ -136,6 +136,7 @@ def _documents(
                 [
                     (),
                     ("flagged",),
+                    ("run:quartz",),
                     ("deprecated",),
                     ("runnable", "for_sale", "customers:3", "reachable"),
                     ("customers:256",),
@@ -249,7 +250,10 @@ def queries(question: st.SearchStrategy[str], phrases: Sequence[str]) -> st.Sear
     return filtered | st.builds(lambda text, facets: Query(text=text, limit=1000, facets=facets), question, facets)
 
 
-plain_queries = queries(texts(PLAIN, 3), ["orchid walnut", "walnut orchid", "quartz", "lantern"])
+with_or = st.lists(st.sampled_from(PLAIN), min_size=2, max_size=4, unique_by=str.lower).map(
+    lambda words: " ".join([" OR ".join(words[:2]), *words[2:]])
+)
+plain_queries = queries(texts(PLAIN, 3) | with_or, ["orchid walnut", "walnut orchid", "quartz", "lantern"])
 odd_queries = queries(
     texts(ODD_WORDS + TYPOS, 5) | st.text(max_size=12),
     ["payment gateway", "web search", "search", "dex chart", "支", "网 关", "b08538c9", "websearch", "cafe"],

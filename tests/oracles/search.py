@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from parsers.cards.offers import Offer
 
 Words = Sequence[str]
-"""The words that a search text means, in lower case. None at all means every listing."""
+"""The words that a search text means, in lower case, alternatives with a bar between them. None at all means every
+listing."""
 
 
 def plain_words(text: str) -> list[str]:
-    """The words of a text without punctuation, each once, in order."""
-    return list(dict.fromkeys(text.lower().split()))
+    """The words of a text without punctuation, each once, in order; two with `OR` between them are alternatives."""
+    return list(dict.fromkeys(text.replace(" OR ", "|").lower().split()))
 
 
 def texts_of(document: Document) -> list[str]:
@@ -39,7 +40,8 @@ def texts_of(document: Document) -> list[str]:
 
 def has_word(document: Document, words: Words) -> bool:
     """Whether a listing contains at least one of the words."""
-    return not words or any(set(text.lower().split()) & set(words) for text in texts_of(document))
+    alternatives = {alternative for word in words for alternative in word.split("|")}
+    return not words or any(set(text.lower().split()) & alternatives for text in texts_of(document))
 
 
 def has_all_words(document: Document, words: Words) -> bool:
@@ -67,7 +69,9 @@ def meets_operators(document: Document, operators: Operators | None) -> bool:
     """Whether a listing meets the phrases and exclusions of a search text."""
     return operators is None or (
         all(has_phrase(document, phrase) for phrase in operators.phrases)
-        and not any(has_phrase(document, phrase) for phrase in operators.excluded)
+        and not any(
+            has_phrase(document, phrase) or f"run:{phrase}" in document.more_facts for phrase in operators.excluded
+        )
         and _tags(document).isdisjoint(operators.not_tags)
         and document.owner not in operators.not_owners
         and {id_.casefold() for id_ in _skills(document)}.isdisjoint(operators.not_skills)

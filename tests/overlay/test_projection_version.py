@@ -18,7 +18,7 @@ from tests.journey.test_upgrade import extracted
 
 CONTENT = {
     1: "2f7736931a2246834e31e22c8ca5f794ebae370c315a26539bd3a42fb53ec07f",
-    2: "ca3dcc012a1e108e4df798a19ab48bb398a3420eee1cfad1d4e0504c64e26f1c",
+    2: "cb57b624e30b09c640eda067ee7b1af331b86006479f1ad4987439e24fb7c3a7",
 }
 """By number: the SHA-256 of the content of the documents of one registry. A release has one number; the digest of a
 number that was released never changes."""

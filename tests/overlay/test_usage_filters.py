@@ -53,6 +53,13 @@ async def test_each_way_of_use_is_a_filter(registry: UnconfirmedRegistry) -> Non
     assert names_of(registry, launcher="npx", type="agent") == set()
 
 
+async def test_the_command_and_names_of_variables_are_excluded_but_not_found(registry: UnconfirmedRegistry) -> None:
+    assert "clock" not in names_of(registry, q="npx")
+    for word in ("-npx", "-NPX", "-tokens", "-clock_token", '-"clock"'):
+        assert names_of(registry, q=word) == CARDS.keys() - {"clock"}, word
+    assert "clock" in names_of(registry, q='clock -docker -your -"clock npx"')
+
+
 async def test_what_a_card_does_not_say_is_neither_true_nor_false(registry: UnconfirmedRegistry) -> None:
     assert names_of(registry, streaming="true") == {"echo"}
     assert names_of(registry, streaming="false") == {"bank"}

@@ -51,11 +51,13 @@ _CANDIDATES = "overlay.search.candidates."
 RULES = (
     _rule("planner: joined forms", (_PLANNER + "_Planner.joined", _nothing)),
     _rule("planner: corrections", (_PLANNER + "_Planner._corrections", _nothing)),
+    _rule("planner: corrections of outnumbered words", (_PLANNER + "OUTNUMBERED", 10**9)),
     _rule("planner: corrections of one lost letter", (_PLANNER + "_LOST_ONE", 0)),
     _rule("planner: split forms", (_PLANNER + "_Planner._split", _nothing)),
     _rule("planner: completions", (_PLANNER + "MAX_COMPLETIONS", 0)),
     _rule("planner: power of rarity", (_PLANNER + "POWER", 1.0)),
     _rule("planner: stop words", (_PLANNER + "_stop_words", lambda _: frozenset())),
+    _rule("planner: generic words", (_PLANNER + "_generic_words", lambda *_: frozenset())),
     _rule("stage two as a whole", (_CANDIDATES + "_reranked", _in_stage_one_order)),
     _rule("stage two: weights of fields", (_RERANK + "WEIGHTS", (1.0, 1.0, 1.0))),
     _rule("stage two: lengths of fields", (_RERANK + "SHARES", (0.0, 0.0, 0.0))),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from overlay.search.analysis import words
-from overlay.search.planner import ALL, MAX_UNKNOWN, TermGroup, plan
+from overlay.search.planner import ALL, MAX_UNKNOWN, TermGroup, plan, required_terms
 from overlay.search.term_dictionary import TermCounts, TermDictionary
 
 
@@ -98,6 +100,38 @@ def test_a_right_word_that_no_listing_has_is_neither_corrected_nor_split(text: s
     terms = dictionary(*["cheat cancel layer gui tar par cel brook"] * 5)
     assert matches(groups(text, terms)[0]).keys() == {groups(text, terms)[0].alternatives[0].term}
     assert not groups(text, terms)[0].is_unknown
+
+
+@given(
+    st.lists(st.sampled_from(["OR", "it", "IT", "jira", "web-search", "the", "tool", "支付"]), max_size=9).map(" ".join)
+)
+@example("it OR IT OR jira")
+def test_any_words_with_or_between_them_have_a_plan(text: str) -> None:
+    assert plan(text, TERMS).finds_nothing or len(plan(text, TERMS).content) > 0 or not text.strip()
+    assert len(required_terms(text)) == len(plan(text, TERMS).content)
+
+
+def test_a_word_in_use_is_corrected_where_a_neighbour_is_fifty_times_as_frequent() -> None:
+    terms = dictionary(*["postgres"] * 100, *["postgress"] * 2, *["postgrex"] * 3, "postgret postgxrex")
+    (group,) = groups("postgress", terms)
+    assert matches(group) == {"postgress": "exact", "postgr": "corrected"}
+    assert plan("postgress", terms).corrected == (("postgress", "postgres"),)
+    assert group.alternatives[0].value > group.alternatives[1].value
+    assert matches(groups("postgrex", terms)[0]) == {"postgrex": "exact"}
+    assert matches(groups("postgxrex", terms)[0]) == {"postgxrex": "exact"}
+
+
+def test_or_in_capitals_between_two_words_makes_them_one() -> None:
+    terms = dictionary(*["jira"] * 3, *["linear"] * 9, *["asana", "issues"] * 2, "or tools", "jiralinear")
+    (group,) = groups("jira OR linear OR asana", terms)
+    assert group.word == "jira OR linear OR asana"
+    assert matches(group) == {"jira": "exact", "linear": "exact", "asana": "exact"}
+    assert max(other.value for other in group.alternatives) == group.rarity
+    assert [group.word for group in groups("issues jira OR the linear", terms)] == ["issues", "jira OR linear", "the"]
+    assert [group.word for group in groups("jira or linear", terms) if not group.is_stop] == ["jira", "linear"]
+    assert [group.word for group in groups("jira OR jira", terms)] == ["jira"]
+    assert [group.word for group in groups("OR tools", terms)] == ["or", "tools"]
+    assert [group.word for group in groups("or-tools OR jira", terms)] == ["or", "tools", "jira"]
 
 
 def test_a_word_of_no_listing_and_no_language_is_unknown() -> None:
