@@ -57,10 +57,22 @@ class SavedSearch(TypedDict, total=False):
 
 
 class Correction(Record, kw_only=True):
-    """A word that no listing contains, and the word that was searched for instead."""
+    """A word that no listing, or hardly any, contains, and the word that was searched for instead, or too."""
 
     word: str
     to: str
+
+
+class UnderstoodPhrase(Record, kw_only=True):
+    """A phrase of `q` that is a preference: the parameter and value that it means; `filterUrl` is the search with that
+    as a filter or order instead, `withoutUrl` the search without the phrase."""
+
+    phrase: str
+    parameter: str
+    value: str
+    applied: Annotated[str, words("preferred")]
+    filter_url: str
+    without_url: str
 
 
 class AnswerRates(Record, kw_only=True):
@@ -112,11 +124,15 @@ class SearchPage(Record, kw_only=True):
     rates: AnswerRates | None = None
     corrected: Annotated[
         tuple[Correction, ...],
-        Meta(description="Words of `q` that no listing contains, and what was searched for instead."),
+        Meta(description="Words of `q` that no listing, or hardly any, contains, and what was searched for instead."),
     ] = ()
     related: Annotated[
         tuple[RelatedWords, ...],
         Meta(description="Words of `q` in place of which items of this page have words that are near in meaning."),
+    ] = ()
+    understood: Annotated[
+        tuple[UnderstoodPhrase, ...],
+        Meta(description="Phrases of `q` by which, without leaving any out, listings that meet them come first."),
     ] = ()
     notes: tuple[FaultNote, ...] = ()
     explain: Annotated[

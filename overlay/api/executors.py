@@ -203,6 +203,7 @@ def is_long(query: Query) -> bool:
         or query.descending is not None
         or query.as_of is not None
         or query.operators is not None
+        or bool(query.preferred)
         or query.offset + query.limit > _FAR
         or len(query.text) > _MANY_LETTERS
         or sum(map(len, _filters(query))) > _MANY_VALUES

@@ -172,7 +172,8 @@ SEARCH = table(
         "words and 2 kB are searched for (`notes` names the others). In texts of more than six words, stop words such "
         "as `the` or `please` are not searched for; a stop word alone finds nothing where there are other words. In "
         'texts of at most eight words, `"a phrase"` is required word for word in one text, `-word` and `-"a phrase"` '
-        "exclude. `tag:`, `owner:` and `skill:`, with a word or a phrase, are the filters `tag`, `owner` and `skillId` "
+        "exclude, and `OR` between two words means either. `tag:`, `owner:` and `skill:`, with a word or a phrase, are "
+        "the filters `tag`, `owner` and `skillId` "
         "(values here and there: any of them), with a `-` before them exclusions. An operator begins a word. A "
         "quotation mark without a second one, a `-` alone, `--` and a filter without a value are ignored, and a text "
         "that is `*`, which finds everything. A text that "
@@ -383,6 +384,11 @@ SEARCH = table(
     _truth(
         "highlight", "`true`: each item says in `highlights` where its texts contain what was searched for.",
     ),
+    _truth(
+        "understand",
+        "`false`: phrases such as `free agents`, `accepts BSV` and `under 5 USD` are words; otherwise listings that "
+        "meet them come first by relevance, and `understood` names them.",
+    ),
     _words(
         "fields",
         "The members of items to answer, besides `id`, separated by commas or repeated; default: all.",
@@ -393,7 +399,7 @@ SEARCH = table(
 FILTERS = {parameter.name: parameter for parameter in SEARCH.parameters if parameter.label}
 """The filters of a search by their names."""
 
-ONLY_OVER_HTTP = frozenset({"facets", "facetLimit", "facetPrefix", "explain", "highlight", "fields"})
+ONLY_OVER_HTTP = frozenset({"facets", "facetLimit", "facetPrefix", "explain", "highlight", "fields", "understand"})
 """The parameters that choose what a page holds. Protocols with a form of their own do not take them."""
 
 SUGGEST = table(

@@ -9,7 +9,7 @@ from overlay.api.parameters import ONLY_OVER_HTTP, SEARCH
 
 Pairs = Sequence[tuple[str, str]]
 
-_NOT_SAVED = ONLY_OVER_HTTP | {"offset", "cursor", "sort", "status", "limit"}
+_NOT_SAVED = ONLY_OVER_HTTP - {"understand"} | {"offset", "cursor", "sort", "status", "limit"}
 """The parameters that a feed or a webhook does not take."""
 
 FORMATS = ("atom", "json")

@@ -13,6 +13,7 @@ from overlay.api.lookups import lookups
 from overlay.api.parameters import FILTERS, MAX_OFFSET, SEARCH, read
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.saved_searches import follow
+from overlay.api.understood import answered, preferences, with_preferences
 from overlay.api.values import shown
 from overlay.engines import IndexPosition
 from overlay.installation import FILTERS as NEEDED_BY_FILTERS
@@ -21,6 +22,7 @@ from overlay.pricing.exchange_rates import ExchangeRates, table_version
 from overlay.search import query_syntax
 from overlay.search.facet_counts import not_exact
 from overlay.search.facts import EXACT
+from overlay.search.preferences import Preference
 from overlay.search.query import PRICE_SORTS, Hits, Lookup, Query, question_mark
 from overlay.search.query_syntax import ParsedText
 from overlay.search.sorting import DOWNWARD, is_key
@@ -52,7 +54,7 @@ class SearchRequest(NamedTuple):
     converts prices, if any. `after` is the state of the index at the page before, for a cursor, and `continued` the
     mark of the question that this page answered. `fields` are the members of items to answer; None: all. `parameters`
     are those of the URL with a value, `systems` those that are served. `test_network` is a sentence that names the test
-    networks that are searched."""
+    networks that are searched. `preferences` are those in `text`."""
 
     query: Query
     kind: str
@@ -70,6 +72,7 @@ class SearchRequest(NamedTuple):
     parameters: tuple[tuple[str, str], ...] = ()
     systems: Collection[str] = NAMES
     test_network: str = ""
+    preferences: tuple[Preference, ...] = ()
 
     @property
     def is_converted(self) -> bool:
@@ -95,14 +98,15 @@ class SearchRequest(NamedTuple):
         return (*notes, _looked_up(hits.lookup)) if hits.lookup else notes
 
     def note_members(self, hits: Hits) -> dict[str, Any]:
-        """`testNetwork`, `weak`, `follow`, `related`, `corrected`, `unappliedFilters` (law 15) and `notes` of a page,
-        as far as there are any."""
+        """`testNetwork`, `weak`, `follow`, `related`, `corrected`, `understood`, `unappliedFilters` (law 15) and
+        `notes` of a page, as far as there are any."""
         members: dict[str, Any] = {
             "testNetwork": self.test_network,
             "weak": hits.is_weak,
             "follow": follow(self.parameters, self.systems) if hits.is_weak else {},
             "related": [{"word": word, "terms": terms} for word, terms in hits.related.items()],
             "corrected": [{"word": word, "to": to} for word, to in hits.plan.corrected] if hits.total else [],
+            "understood": answered(self.parameters, self.preferences),
             "unappliedFilters": self.unapplied,
             "notes": [note.as_json() for note in self.notes_on(hits)],
         }
@@ -177,7 +181,10 @@ def from_pairs(
         raise BadRequestError(faults)
     text = values_by_name.get("q", "")
     words = query_syntax.read(text)
-    query = _query(values_by_name, words, names, sort)
+    understood = preferences(values_by_name, words)
+    query = _query(values_by_name, words._replace(text=understood.text), names, sort)
+    if understood.preferences:
+        query = with_preferences(query, understood.preferences)
     table = _table(exchange, price_currency, after) if price_currency is not None else None
     if price_currency is not None:
         rates = exchange.crosses(table, price_currency) if table else {}
@@ -212,6 +219,7 @@ def from_pairs(
         parameters=tuple([pair for pair in parameters if pair[1].strip()]),
         systems=systems,
         test_network=network_note(*(chains[name] for name in names or chains)),
+        preferences=understood.preferences,
     )
 
 

@@ -363,7 +363,7 @@ def _show(page: Mapping[str, Any], *, is_one_page: bool) -> None:
         say(line)
     if corrected := page.get("corrected"):
         to, words = (", ".join(on_one_line(correction[name]) for correction in corrected) for name in ("to", "word"))
-        say(f"showing results for {to}: no listing contains {words}")
+        say(f"showing results for {to}: no listing, or hardly any, contains {words}")
     if page["items"] and not page["total"]:
         say("nothing contains these words; these are near to them in meaning")
     elif page["items"] and not page.get("matched", 1):

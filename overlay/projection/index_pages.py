@@ -1,13 +1,14 @@
 """Pages of results: by position, after a sort key, or after the listings shown before; reversed, and after the matches
-of a lookup."""
+of a lookup, or with what a question prefers first."""
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import accumulate
 from math import inf, nextafter
 
 from overlay.engines import Engine
-from overlay.search.planner import QueryPlan
+from overlay.search.planner import CANDIDATES, QueryPlan
 from overlay.search.query import MARK_BYTES, EngineHit, Matches, Query, StaleCursorError, looked_up, shown_mark
 from overlay.search.sorting import LATEST, is_reversed, order
 
@@ -104,7 +105,7 @@ def _led(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int
     leads = [looked_up(query._replace(facets=()), lookup) for lookup in query.lookups]  # with words, those that lead
     leading = _verified_first(engine, leads[0], planned, 0, 1).rows if leads else []
     if not leading:
-        return engine.search(query, planned, start, stop)
+        return _preferring(engine, query, planned, start, stop)
     matches = engine.search(query, planned, 0, stop + 1)
     (leader,) = leading
     others = [row for row in matches.rows if row.record.id != leader.record.id]
@@ -112,3 +113,29 @@ def _led(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int
     first = min(row.key[1] for row in matches.rows) if matches.rows else 0.0
     row = (same or leading)[0]._replace(key=(0, nextafter(first, -inf), leader.record.id))
     return matches._replace(rows=[row, *others][start:stop])
+
+
+PREFERRED = 2.0
+"""A listing that meets the preferences of a question comes before those with less than so many times its score."""
+
+
+def _preferring(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
+    """Results by relevance, of the first `CANDIDATES` those that meet the preferences of the query before others."""
+    if not query.preferred or start >= CANDIDATES:
+        return engine.search(query, planned, start, stop)
+    matches = engine.search(query, planned, 0, max(stop, CANDIDATES))
+    narrowed = query._replace(**dict(query.preferred), preferred=(), facets=())
+    meeting = {row.record.id for row in engine.search(narrowed, planned, 0, CANDIDATES).rows}
+    head = matches.rows[:CANDIDATES]
+    scores = accumulate([row.score for row in head], min)  # where diversity moves a result, its place counts
+    weighed = [-score * (PREFERRED if row.record.id in meeting else 1) for row, score in zip(head, scores, strict=True)]
+    rows = list[EngineHit]()
+    for row in (
+        *(head[index] for index in sorted(range(len(head)), key=weighed.__getitem__)),
+        *matches.rows[CANDIDATES:],
+    ):
+        key = row.key
+        if rows and rows[-1].key >= key:
+            key = (rows[-1].key[0], nextafter(rows[-1].key[1], inf), row.record.id)
+        rows.append(row._replace(key=key))
+    return matches._replace(rows=rows[start:stop])

@@ -108,7 +108,8 @@ class Query(NamedTuple):
     50), those that begin with `facet_prefix` (case-folded). `with_duplicates`: no listing is hidden as a duplicate.
     `access` to `has_price` are of how a listing is used (`parsers.cards.usage.Usage`), `free` and `payable` of its
     offers. `calls` are those of a year, for which the cost of a month is compared by `sort` cost. `min_customers` is at
-    most `facts.MOST_CUSTOMERS`. `health` are states of the last visits to a listing's URL. `more_facts` are filters of
+    most `facts.MOST_CUSTOMERS`. `preferred` are members of the query that finds the results which come before others
+    by relevance. `health` are states of the last visits to a listing's URL. `more_facts` are filters of
     other protocols: one fact of each group is required. No result has one of `not_facts`. `lookups` are what the text
     may name: the first that finds anything counts instead of the words, or leads their results. Its hash leaves out the
     rates.
@@ -166,6 +167,7 @@ class Query(NamedTuple):
     facet_prefix: str = ""
     operators: Operators | None = None
     with_duplicates: bool = False
+    preferred: tuple[tuple[str, Any], ...] = ()
     more_facts: tuple[tuple[str, ...], ...] = ()
     not_facts: tuple[str, ...] = ()
     lookups: tuple[Lookup, ...] = ()

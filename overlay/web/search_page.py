@@ -24,6 +24,7 @@ from overlay.api.saved_searches import feeds
 from overlay.api.search_answer import AGAIN, NO_INDEX, next_cursor
 from overlay.api.search_request import SearchRequest
 from overlay.api.services import AppServices
+from overlay.api.understood import with_filter, without
 from overlay.engines import CompilingError, IndexPosition
 from overlay.installation import SORTS
 from overlay.pricing.exchange_rates import ExchangeRates
@@ -253,6 +254,14 @@ def _render_page(
         "faults": outcome.faults[:_FAULTS],
         "unready": outcome.is_unready,
         "notes": search_request.notes_on(hits) if search_request and hits else (),
+        "understood": [
+            {
+                "phrase": preference.phrase,
+                "without": link(without(parameters, preference)),
+                "only": link(with_filter(parameters, preference)),
+            }
+            for preference in (search_request.preferences if search_request else ())
+        ],
         "corrected": hits.plan.corrected if hits and hits.total else (),
         "related": [word for words in hits.related.values() for word in words][:_ALSO] if hits else (),
         "partial": bool(hits and hits.total and not hits.matched),

@@ -112,7 +112,12 @@ def calls(services: AppServices) -> dict[str, list[str]]:
     ids = [*store.listings, *(item.id for item in engine.documents if "#" in item.id)]
     everything = "?limit=100&status=all&facets=all&explain=1&maxPrice=1&priceCurrency=BSV"
     return {
-        "/v1/search": ["/v1/search" + everything, "/v1/search?limit=1", "/v1/search?q=zzzz"],
+        "/v1/search": [
+            "/v1/search" + everything,
+            "/v1/search?limit=1",
+            "/v1/search?q=zzzz",
+            "/v1/search?q=free+agents+map",
+        ],
         "/v1/search/enhanced": ["/v1/search/enhanced?type=tool"],
         "/v1/suggest": ["/v1/suggest?q=Tower"],
         "/v1/listings/{id}": [f"/v1/listings/{quote(id_, safe='')}" for id_ in ids],
