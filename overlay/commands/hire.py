@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -10,9 +9,10 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overlay.commands.options import UsageError, add_json, command
+from overlay.commands.options import URL, UsageError, add_json, add_url, command
 from overlay.text.safe_text import on_one_line
 from overlay.text.terminal import complain, say, say_json
+from parsers.claims.complaints import CODES, WITHDRAWN
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from overlay.hire.hiring import HireRequest, HireTerms, Hiring
     from overlay.hire.journal import Hire
     from overlay.hire.wallet import Wallet
-
-URL = "A2B_URL"
-"""The variable that names the overlay."""
 
 MAX_INPUT = 16 << 20
 """Bytes of an input."""
@@ -44,7 +41,7 @@ def _add_hire(commands: Commands) -> None:
         "the wallet has each step before it is done.",
     )  # fmt: skip
     parser.add_argument("need", metavar="NEED|ID", nargs="?", help="words, or the id of a listing")
-    _add_url(parser)
+    add_url(parser, "the overlay to ask")
     cap = parser.add_argument_group("the most that it may cost, fee included")
     cap.add_argument("--max-satoshis", metavar="N", type=int, help="satoshis of the coin that is paid")
     cap.add_argument("--max-price", metavar="AMOUNT", help="an amount of --price-currency")
@@ -84,6 +81,10 @@ def _add_hire(commands: Commands) -> None:
 def _add_hires(commands: Commands) -> None:
     parser = command(commands, "hires", hires, "Print the hires of a wallet, or one of them.")
     parser.add_argument("hire", metavar="HIRE", nargs="?", help="its id, or the beginning of it")
+    parser.add_argument("--rate", action="store_true", help="submit its receipt: publishes who paid whom and when")
+    parser.add_argument("--complain", choices=CODES, help="publish a complaint, signed by the key that paid")
+    parser.add_argument("--withdraw", action="store_true", help="take that complaint back")
+    parser.add_argument("--node", metavar="URL", help="a node that proves the payment [the overlay]")
     _add_wallet_options(parser)
     add_json(parser)
 
@@ -97,10 +98,6 @@ def _add_wallet(commands: Commands) -> None:
     parser.add_argument("--network", choices=("mainnet", "testnet"), default="mainnet", help="of a new key [mainnet]")
     _add_wallet_options(parser)
     add_json(parser)
-
-
-def _add_url(parser: ArgumentParser) -> None:
-    parser.add_argument("--url", metavar="URL", default=os.environ.get(URL), help=f"the overlay to ask [{URL}]")
 
 
 def _add_wallet_options(parser: ArgumentParser) -> None:
@@ -120,6 +117,8 @@ def hire(args: Namespace) -> int:
         return 0
     for file in done.files:
         say(f"stored {file}")
+    if done.claims:
+        say(f"receipt: {_receipt_words(done)}")
     _say_short_answer(done)
     return 0
 
@@ -279,6 +278,8 @@ def _say_short_answer(done: Hire) -> None:
 
 def hires(args: Namespace) -> int:
     """Print hires."""
+    if args.rate or args.complain or args.withdraw:
+        return _report(args)
     journal = _wallet(args).journal
     listed = [journal.get(args.hire)] if args.hire else journal.all()
     if args.json:
@@ -293,13 +294,47 @@ def hires(args: Namespace) -> int:
     return 0
 
 
+def _report(args: Namespace) -> int:
+    """Rate a hire, complain of it, or take the complaint back."""
+    import asyncio
+
+    from overlay.answers.record import as_json
+    from overlay.client import AsyncOverlayClient
+    from overlay.hire import outcome
+
+    if args.hire is None or sum((args.rate, bool(args.complain), args.withdraw)) != 1:
+        raise UsageError("name a hire, and one of --rate, --complain and --withdraw")
+    held = _wallet(args)
+    entry = held.journal.get(args.hire)
+
+    async def report() -> Any:
+        async with AsyncOverlayClient(entry.url) as client:
+            if args.rate:
+                return await outcome.rate(entry, held, client, args.node)
+            return await outcome.complain(entry, held, client, args.complain or WITHDRAWN, args.node)
+
+    accepted = asyncio.run(report())
+    if args.json:
+        say_json(as_json(accepted))
+    else:
+        say(f"accepted by {entry.url}: {accepted.new or 'nothing'} new")
+    return 0
+
+
 def _details(entry: Hire) -> list[tuple[str, str]]:
     transactions = ", ".join(tx.hex_id for tx in entry.transactions)
     rows = [
         ("need", entry.need), ("listing", entry.listing), ("called", entry.endpoint), ("paid by", transactions),
-        ("task", entry.task), ("detail", entry.detail), *(("file", file) for file in entry.files),
+        ("task", entry.task), ("receipt", _receipt_words(entry)), ("detail", entry.detail),
+        *(("file", file) for file in entry.files),
     ]  # fmt: skip
     return [(title, text) for title, text in rows if text]
+
+
+def _receipt_words(entry: Hire) -> str:
+    if not entry.receipt:
+        return "none" if entry.files else ""
+    return f"does not hold: {entry.receipt_fault}" if entry.receipt_fault else "signed by the key of the card"
 
 
 def hire_json(entry: Hire) -> dict[str, Any]:
@@ -309,6 +344,7 @@ def hire_json(entry: Hire) -> dict[str, Any]:
         "endpoint": entry.endpoint, "cardSha256": entry.card_sha256, "currency": entry.currency or None,
         "satoshis": entry.satoshis, "fee": entry.fee, "txids": [tx.hex_id for tx in entry.transactions],
         "task": entry.task,
+        "receipt": entry.receipt or None, "receiptFault": entry.receipt_fault or None,
         "agentTask": entry.agent_task or None, "files": list(entry.files), "detail": entry.detail or None,
     }  # fmt: skip
 

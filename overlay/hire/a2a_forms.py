@@ -9,11 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from overlay.hire.replies import Answered, AnswerPart, Reply, WorkFailed, Working
+from parsers.claims.gate_receipts import A2A_METADATA, answer_bytes, receipt_of
 
 MAX_PARTS = 1_000
-
-RECEIPT = "x-a2b-receipt"
-"""The member of metadata with a receipt."""
 
 METHODS = {"0.1": "tasks/send", "0.3": "message/send", "1.0": "SendMessage"}
 POLLS = {"0.1": "tasks/get", "0.3": "tasks/get", "1.0": "GetTask"}
@@ -45,7 +43,7 @@ def message_call(
 ) -> dict[str, Any]:
     """The JSON-RPC request that sends an input with a payment claim. `task` repeats the call, `agent_task` continues
     the agent's own."""
-    parts = [_input_part(version, task_input), *([_data_part(version, {"x-payment": dict(claim)})] if claim else [])]
+    parts = [*input_parts(version, task_input), *([_data_part(version, {"x-payment": dict(claim)})] if claim else [])]
     metadata = {"x-payment-task": task} | ({"skillId": skill} if skill else {})
     message: dict[str, Any] = {"role": "ROLE_USER" if version == "1.0" else "user", "parts": parts}
     params: dict[str, Any] = {"message": message, "metadata": metadata}
@@ -58,28 +56,34 @@ def message_call(
     return {"jsonrpc": "2.0", "id": 1, "method": METHODS[version], "params": params}
 
 
+def input_parts(version: str, task_input: TaskInput) -> list[dict[str, Any]]:
+    """The parts of a message with an input, without those of its claim."""
+    return [_input_part(version, task_input)]
+
+
 def poll_call(version: str, agent_task: str) -> dict[str, Any]:
     """The JSON-RPC request for the state of a task."""
     return {"jsonrpc": "2.0", "id": 1, "method": POLLS[version], "params": {"id": agent_task}}
 
 
-def read_result(result: Any, body: bytes) -> Reply:
-    """The reply in the result of such a request; `body` is the answer as it came."""
+def read_result(result: Any) -> Reply:
+    """The reply in the result of such a request."""
     form = _object(result)
     form = next((_object(form[name]) for name in ("task", "message") if name in form), form)
     status = _object(form.get("status"))
     state = str(status.get("state", "")).lower().removeprefix("task_state_").replace("_", "-")
     agent_task = str(form.get("id") or form.get("taskId") or "")[:200] if "status" in form else ""
     status_parts = list(_parts(_object(status.get("message")).get("parts")))
+    body, receipt = answer_bytes(_object(result), A2A_METADATA), receipt_of(_object(result), A2A_METADATA)
     if state in _AT_WORK:
-        return Working(agent_task)
+        return Working(agent_task, body, receipt)
     if state not in _COMPLETED:
         return WorkFailed(f"the task is {state[:40]}: {_words(status_parts)}")
     artifacts = [
         part for artifact in _list(form.get("artifacts"))[:MAX_PARTS] for part in _parts(_object(artifact).get("parts"))
     ]
     parts = artifacts or status_parts or list(_parts(form.get("parts")))
-    return Answered(parts[:MAX_PARTS], body, _object(form.get("metadata")).get(RECEIPT), agent_task)
+    return Answered(parts[:MAX_PARTS], body, receipt, agent_task)
 
 
 def _input_part(version: str, task_input: TaskInput) -> dict[str, Any]:

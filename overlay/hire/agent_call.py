@@ -10,11 +10,21 @@ from typing import Any
 
 from indexer.fetcher.event_data import event_data
 from indexer.retries import retry_after
-from overlay.hire.a2a_forms import RECEIPT, TaskInput, message_call, poll_call, read_result
+from overlay.hire.a2a_forms import TaskInput, input_parts, message_call, poll_call, read_result
 from overlay.hire.agent_link import AgentLink, HttpReply
 from overlay.hire.journal import Hire
 from overlay.hire.replies import Answered, AnswerPart, Busy, Declined, FinalDue, Reply, WorkFailed, Working
 from parsers.cards import strict_json
+from parsers.claims.canonical_json import DocumentError
+from parsers.claims.gate_receipts import (
+    HEADER,
+    MCP_METADATA,
+    a2a_request,
+    answer_bytes,
+    from_header,
+    mcp_request,
+    receipt_of,
+)
 from parsers.errors import ParseError
 
 HTTP, MCP = "http", "mcp"
@@ -48,6 +58,16 @@ async def poll(link: AgentLink, hire: Hire) -> Reply:
 def input_of(hire: Hire) -> bytes:
     """The input of a hire as it is sent."""
     return hire.content.encode("utf-8", "surrogatepass") if hire.is_text else bytes.fromhex(hire.content)
+
+
+def request_bytes(hire: Hire) -> bytes:
+    """The bytes of the request whose hash a receipt has (`parsers.claims.gate_receipts`). Raises DocumentError."""
+    content = input_of(hire)
+    if hire.protocol == HTTP:
+        return content
+    if hire.protocol == MCP:
+        return mcp_request(_json(content))
+    return a2a_request(input_parts(hire.protocol, TaskInput(content, hire.is_text, hire.name)))
 
 
 def _rpc_headers(hire: Hire) -> dict[str, str]:
@@ -94,7 +114,7 @@ def _of_http(reply: HttpReply) -> Reply:
     if reply.status == 202:
         return Working("")
     media = reply.headers.get("content-type", "application/octet-stream")
-    return Answered((AnswerPart(media, reply.body),), reply.body, reply.headers.get("a2b-receipt"))
+    return Answered((AnswerPart(media, reply.body),), reply.body, _header_receipt(reply))
 
 
 def _of_rpc(reply: HttpReply, *, of_tool: bool = False) -> Reply:
@@ -108,10 +128,10 @@ def _of_rpc(reply: HttpReply, *, of_tool: bool = False) -> Reply:
     if reply.status >= 400 or "result" not in message:
         return WorkFailed(f"it answers {reply.status}, and not with a result: {reply.body[:300]!a}")
     result = message["result"]
-    answered = _of_tool(_object(result), reply.body) if of_tool else read_result(result, reply.body)
-    if isinstance(answered, Answered) and answered.receipt is None:
-        return answered._replace(receipt=reply.headers.get("a2b-receipt"))
-    return answered
+    try:
+        return _of_tool(_object(result)) if of_tool else read_result(result)
+    except DocumentError as error:
+        return WorkFailed(f"its answer has no RFC 8785 form: {error}")
 
 
 def _refusal(reply: HttpReply, data: Any) -> Reply | None:
@@ -128,12 +148,17 @@ def _refusal(reply: HttpReply, data: Any) -> Reply | None:
     return Declined(reason or "payment-required", detail) if reply.status == 402 else None
 
 
-def _of_tool(result: dict[str, Any], body: bytes) -> Reply:
+def _header_receipt(reply: HttpReply) -> Any:
+    text = reply.headers.get(HEADER.lower())
+    return None if text is None else from_header(text)
+
+
+def _of_tool(result: dict[str, Any]) -> Reply:
     parts = list(_contents(result))
     if result.get("isError") is True:
         words = " ".join(part.content.decode("utf-8", "replace") for part in parts if part.media == "text/plain")
         return WorkFailed(words[:2_000] or "the tool reports an error")
-    return Answered(parts, body, _object(result.get("_meta")).get(RECEIPT))
+    return Answered(parts, answer_bytes(result, MCP_METADATA), receipt_of(result, MCP_METADATA))
 
 
 def _contents(result: Mapping[str, Any]) -> Iterator[AnswerPart]:

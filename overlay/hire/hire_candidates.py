@@ -49,6 +49,12 @@ class HireCandidate:
         return bool(domain.get("verified")) and domain.get("host") == host_of(self.endpoint)
 
     @property
+    def agent_key(self) -> str:
+        """The Ed25519 key (hex) that its card states, "" for none."""
+        entry = self.source.entry()
+        return entry.motebit.public_key if isinstance(entry, AgentCard) and entry.motebit else ""
+
+    @property
     def concerns(self) -> list[str]:
         """Codes of its warnings that need a person."""
         return [code for code in _codes(self.item) if code in CONCERNS]

@@ -36,6 +36,7 @@ from overlay.hire.call_price import (
 )
 from overlay.hire.hire_candidates import SHOWN, TRIED, HireCandidate
 from overlay.hire.journal import ENDS, Hire, HireState
+from overlay.hire.outcome import receipt_fault
 from overlay.hire.policy import Expense
 from overlay.hire.replies import Answered, Busy, Declined, FinalDue, Reply, WorkFailed, Working
 from overlay.hire.wallet import Wallet
@@ -277,7 +278,7 @@ class Hiring:
         return Hire(
             id=secrets.token_hex(8), need=request.need[:2_000], url=self.client.base, listing=str(item["id"]),
             agent=str(item["name"])[:200], card_sha256=str(item["cardSha256"]), protocol=candidate.protocol,
-            endpoint=candidate.endpoint, price=price_json(price.offer) if price else {},
+            agent_key=candidate.agent_key, endpoint=candidate.endpoint, price=price_json(price.offer) if price else {},
             skill=request.skill or (skills[0] if len(skills) == 1 else ""), tool=tool,
             currency=price.currency if price else "", network=self._network(item),
             rate="" if price is None or price.rate is None else str(price.rate),
@@ -393,9 +394,8 @@ class Hiring:
                 return self._answered(hire, reply)
             case Working(agent_task):
                 self._tell(f"{hire.agent} works on it")
-                return self.journal.save(
-                    hire, state=HireState.WORKING, agent_task=agent_task or hire.agent_task, **sign_of_life
-                )
+                members = _receipted(hire, reply) | {"agent_task": agent_task or hire.agent_task, **sign_of_life}
+                return self.journal.save(hire, state=HireState.WORKING, **members)
             case FinalDue(_, agent_task):
                 if hire.state is HireState.FINAL_CALLED or not hire.claims:
                     return self.journal.save(hire, state=HireState.FAILED, detail="it asks for a final payment again")
@@ -434,9 +434,8 @@ class Hiring:
         folder = Path(hire.out) if hire.out else self.wallet.folder / "answers" / hire.id
         stored = store_answer(reply.parts, folder)
         self._credit_change(hire)
-        receipt = "" if reply.receipt is None else str(reply.receipt)[:16_384]
         return self.journal.save(
-            hire, state=HireState.ANSWERED, files=tuple(map(str, stored)), receipt=receipt,
+            hire, state=HireState.ANSWERED, files=tuple(map(str, stored)), **_receipted(hire, reply),
             agent_task=reply.agent_task or hire.agent_task, heard_at=self.journal.now(),
         )  # fmt: skip
 
@@ -450,6 +449,13 @@ class Hiring:
                 for coin in change_of(tx):
                     if coin.outpoint not in listed_outpoints | reserved:
                         listed.append(coin)
+
+
+def _receipted(hire: Hire, reply: Answered | Working) -> dict[str, Any]:
+    """The members of a hire with the receipt of a reply; none without one."""
+    if not isinstance(reply.receipt, dict):
+        return {}
+    return {"receipt": reply.receipt, "receipt_fault": receipt_fault(hire, reply.receipt, reply.body)}
 
 
 def _values(signed: SignedPayment, coins: Sequence[Coin]) -> dict[str, int]:

@@ -55,7 +55,9 @@ class Hire:
     is a text, and `name` its file name. `task` is the id that repeats the call, `agent_task` the id that the agent
     gave. Times are seconds since 1970; `heard_at` is the last sign of the agent. `claims` are the signed claims, the
     deposit before the final one, and `spends` the coins of each with their satoshis; `rate` converted their price, ""
-    for one in the coin itself. `by_policy`: no person agreed to it; `by_model`: a model asked for it."""
+    for one in the coin itself. `by_policy`: no person agreed to it; `by_model`: a model asked for it. `agent_key` is
+    the Ed25519 key of the card (hex), `receipt` what it signed of the work, `receipt_fault` why that does not
+    verify."""
 
     id: str
     need: str
@@ -63,6 +65,7 @@ class Hire:
     listing: str
     agent: str
     card_sha256: str
+    agent_key: str = ""
     protocol: str
     endpoint: str
     price: dict[str, Any] = field(default_factory=dict)
@@ -83,7 +86,8 @@ class Hire:
     spends: tuple[dict[str, int], ...] = ()
     out: str = ""
     files: tuple[str, ...] = ()
-    receipt: str = ""
+    receipt: dict[str, Any] = field(default_factory=dict)
+    receipt_fault: str = ""
     detail: str = ""
     by_policy: bool = False
     by_model: bool = False

@@ -16,7 +16,7 @@ class AnswerPart(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The answer: its parts, its bytes as the receipt has their hash, the receipt as it came, None without one, and the
+    """The answer: its parts, the bytes whose hash a receipt has, the receipt, not verified (None without one), and the
     id of the agent's task."""
 
     parts: Sequence[AnswerPart]
@@ -26,9 +26,12 @@ class Answered(NamedTuple):
 
 
 class Working(NamedTuple):
-    """The agent has the task, by its id, and works on it."""
+    """The agent has the task, by its id, and works on it. The receipt of a gate, and the bytes whose hash it has, may
+    be with this answer, and not with the later one."""
 
     agent_task: str
+    body: bytes = b""
+    receipt: object = None
 
 
 class FinalDue(NamedTuple):

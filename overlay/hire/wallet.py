@@ -44,6 +44,18 @@ class Wallet:
             raise PrivateKeyError(f"{self.folder} has no key: run `a2b wallet new`, or name a key with --key-file FILE")
         return keys.read(self.key_file or self.folder / "key.txt")
 
+    @property
+    def signing_key(self) -> bytes:
+        """The Ed25519 key (32 bytes) that signs receipts. Raises PrivateKeyError."""
+        text = keys.read_key_file(self.folder / "ed25519.key", 1_024).decode(errors="replace").strip()
+        try:
+            key = bytes.fromhex(text)
+        except ValueError:
+            key = b""
+        if len(key) != 32:
+            raise PrivateKeyError(f"{self.folder / 'ed25519.key'} is not a key of 64 hex digits")
+        return key
+
     def coins_path(self, currency: str = "BSV") -> Path:
         """The file of its coins of a currency, a ticker."""
         name = "coins.json" if currency == "BSV" else f"coins-{currency.lower()}.json"

@@ -16,7 +16,7 @@ from parsers.bitcoin.script import is_p2pkh, ops, p2pkh
 from parsers.bitcoin.signatures import hash160
 from parsers.bitcoin.tx import Transaction, TxOutput, read_exactly
 from parsers.cards.offers import Offer
-from parsers.claims.amount_due import satoshis
+from parsers.claims.amount_due import due, satoshis
 from parsers.claims.canonical_json import DocumentError
 from parsers.claims.payment import UtxoChain
 from parsers.errors import ParseError
@@ -112,16 +112,26 @@ def _payer(tx: Transaction, parent: Transaction | None) -> bytes:
     return script
 
 
-def paid_offer(payment: ProvedPayment, offers: Collection[Offer], chain: UtxoChain) -> PaidOffer | None:
+def paid_offer(
+    payment: ProvedPayment, offers: Collection[Offer], chain: UtxoChain, stages: Collection[str] = ("full", "final")
+) -> PaidOffer | None:
     """The paid offer, of those priced in the chain's coin: the dearest with its price paid to its P2PKH address, else
-    the cheapest with any payment; None without a payment."""
+    the cheapest with any payment; None without a payment. Where an offer has a deposit, what is due at one of `stages`
+    is its price: of paid work the receipt names the final payment."""
     received = payment.received(chain)
-    priced = [offer for offer in offers if offer.currency == chain.coin.upper() and offer.address.strip() in received]
     pairs = [
-        PaidOffer(received[offer.address.strip()], min(max(satoshis(offer.amount), 1), MAX_PRICE)) for offer in priced
+        PaidOffer(received[offer.address.strip()], _price(offer, stage))
+        for offer in offers
+        if offer.currency == chain.coin.upper() and offer.address.strip() in received
+        for stage in stages
+        if stage == "full" or offer.deposit_pct is not None
     ]
     paid = [pair for pair in pairs if pair.paid >= pair.price]
     return max(paid, key=lambda pair: pair.price) if paid else min(pairs, key=lambda pair: pair.price, default=None)
+
+
+def _price(offer: Offer, stage: str) -> int:
+    return min(max(satoshis(due(offer, stage, offer.currency, None).amount), 1), MAX_PRICE)
 
 
 def _refused(detail: str) -> DocumentError:

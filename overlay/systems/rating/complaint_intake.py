@@ -21,6 +21,7 @@ from overlay.systems.rating.store_complaints import ComplaintQueries
 from parsers.bitcoin.script import p2pkh
 from parsers.bitcoin.signatures import hash160
 from parsers.cards.offers import Offer
+from parsers.claims.amount_due import STAGES
 from parsers.claims.canonical_json import DocumentError, jcs
 from parsers.claims.complaints import WITHDRAWN, Complaint, read_complaint
 from parsers.claims.payment_proof import PaidOffer, paid_offer
@@ -91,7 +92,7 @@ class ComplaintIntake:
         listing = parse_id(complaint.listing)[0]
         offer = self._paid_offer(listing, paid)
         if offer is None or offer.paid < offer.price:
-            detail = "no offer that the listing had then, priced in this coin, is paid in full"
+            detail = "no offer that the listing had then, priced in this coin, nor its deposit, is paid in full"
             raise DocumentError("payment-mismatch", detail)
         tip = self._store.blocks.newest(paid.name)
         depth = 0 if tip is None else tip.height - payment.height + 1
@@ -111,7 +112,7 @@ class ComplaintIntake:
         network = by_caip2(registration.caip2)
         if network is None or network.kind != paid.chain.network or registration.created_time is None:
             return None
-        return paid_offer(paid.payment, [*self._offers_then(registration, paid)], paid.chain)
+        return paid_offer(paid.payment, [*self._offers_then(registration, paid)], paid.chain, STAGES)
 
     def _offers_then(self, registration: Registration, paid: ChainPayment) -> Iterator[Offer]:
         """The offers of every card that a listing had when a payment was mined, or in the week before."""

@@ -37,7 +37,7 @@ class AgentServer:
     """An agent of A2A at `/`, and of plain HTTP at `/plain`, behind a gate. `calls` are the requests that reached the
     work; `answer` does it; `before` may answer before the gate."""
 
-    node: FakeNode = field(default_factory=FakeNode)
+    node: Any = field(default_factory=FakeNode)
     answer: Answer = echo
     before: Callable[[web.Request], Awaitable[web.StreamResponse | None]] | None = None
     calls: list[Any] = field(default_factory=list)
@@ -65,10 +65,13 @@ class AgentServer:
 
 
 @contextmanager
-def agent_server(folder: Path, *prices: dict[str, Any]) -> Iterator[AgentServer]:
-    """A running agent, in a thread."""
-    server, store = AgentServer(), PaymentStore.open(f"sqlite:///{folder / 'payments.db'}")
-    gate = PaymentGate(list(prices), store, server.node)
+def agent_server(
+    folder: Path, *prices: dict[str, Any], node: Any = None, signing_key: bytes | None = None
+) -> Iterator[AgentServer]:
+    """A running agent, in a thread, with a node in memory unless it is another one."""
+    server = AgentServer() if node is None else AgentServer(node)
+    store = PaymentStore.open(f"sqlite:///{folder / 'payments.db'}")
+    gate = PaymentGate(list(prices), store, server.node, signing_key=signing_key)
     app = web.Application(middlewares=[server.first, middleware(gate, {"/": None, "/plain": ""})])
     app.add_routes([web.post("/", server.rpc), web.post("/plain", server.plain)])
     loop = asyncio.new_event_loop()
@@ -85,7 +88,8 @@ def agent_server(folder: Path, *prices: dict[str, Any]) -> Iterator[AgentServer]
     try:
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
+        for ending in (runner.cleanup(), server.node.close()):
+            asyncio.run_coroutine_threadsafe(ending, loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
