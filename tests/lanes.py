@@ -41,6 +41,7 @@ SLOW_FILES = frozenset(
         "indexer/chains/test_overlay.py",
         "indexer/chains/test_peer_mempool.py",
         "indexer/chains/test_peers.py",
+        "indexer/chains/test_peers_bitcoin_sv.py",
         "indexer/chains/test_peers_litecoind.py",
         "indexer/chains/test_several_without_work.py",
         "indexer/chains/test_solana.py",

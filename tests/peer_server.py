@@ -18,6 +18,7 @@ from contextlib import suppress
 
 from indexer.chains.peers import create
 from indexer.chains.peers.chain import PeersChain
+from indexer.headers import proof_of_work
 from parsers.bitcoin.tx import sha256d
 from tests.chainkit_blocks import Block, count_bytes, read_count
 from tests.fakes import MemoryChain
@@ -44,7 +45,8 @@ class Connection:
 
 
 class PeerServer:
-    """Serves a chain in memory. `requests` counts messages by command, `blocks` the hashes of blocks requested."""
+    """Serves a chain in memory. `requests` counts messages by command, `payloads` has the last of each; `blocks`
+    are the hashes of blocks requested, which come in an `extmsg` where it `is_extended`."""
 
     def __init__(self, chain: MemoryChain, *, services: int = 0x21, host: str = "127.0.0.1", port: int = 0) -> None:
         self.source, self.services = chain, services
@@ -52,6 +54,8 @@ class PeerServer:
         self.instead: dict[str, Answer] = {}
         self.withheld: set[bytes] = set()
         self.altered: Callable[[bytes], bytes] = bytes
+        self.is_extended = False
+        self.payloads: dict[str, bytes] = {}
         self.requests: Counter[str] = Counter()
         self.blocks: list[bytes] = []
         self.connections: list[Connection] = []
@@ -113,6 +117,9 @@ class PeerServer:
 
     def frame(self, command: str, payload: bytes, checksum: bytes | None = None) -> bytes:
         """A message."""
+        if command == "block" and self.is_extended:
+            long = b"extmsg".ljust(12, b"\0") + b"\xff" * 4 + bytes(4)
+            return self.magic + long + command.encode().ljust(12, b"\0") + struct.pack("<Q", len(payload)) + payload
         start = self.magic + command.encode().ljust(12, b"\0") + struct.pack("<I", len(payload))
         return start + (sha256d(payload)[:4] if checksum is None else checksum) + payload
 
@@ -131,6 +138,7 @@ class PeerServer:
                     assert head[:4] == self.magic
                     assert head[20:] == sha256d(payload)[:4]
                     self.requests[command] += 1
+                    self.payloads[command] = payload
                     answer = self.instead.get(command) or getattr(type(self), f"do_{command}", None)
                     if answer is not None:
                         await answer(
@@ -171,7 +179,8 @@ class PeerServer:
 
     def header(self, raw: bytes) -> bytes:
         """The header of a block, with its merge-mined work."""
-        return raw[:80]
+        is_merged = self.source.rules.coin == "doge" and raw[1] & 1
+        return raw[: proof_of_work.header_end(raw)] if is_merged else raw[:80]
 
     async def do_getdata(self, connection: Connection, payload: bytes) -> None:
         count, offset = read_count(payload, 0)

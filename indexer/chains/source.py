@@ -168,6 +168,7 @@ class Chain(ABC):
     the best chain is the one with the most proof of work; without it, the source is trusted for that.
     `is_read_twice`: nothing shows what an answer leaves out, so each block is read a second time (`logs_again`).
     `has_history`: what was read before can be read again. `names_network`: the network is what the source answers.
+    `lacks_transactions`: it has no confirmed transaction by its id, and takes others that have (`add_lookup`).
     `contract` is what is read of a network of which not all is, known before it is open: `contract 0x…`, `program …`
     (base58), else empty.
     """
@@ -186,6 +187,7 @@ class Chain(ABC):
     has_history: bool = True
     names_network: bool = False
     contract: str = ""
+    lacks_transactions: bool = False
 
     @property
     def checked(self) -> str:
@@ -317,6 +319,10 @@ class Chain(ABC):
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:  # noqa: ARG002
         """Raw transactions by txid, confirmed or not, as far as the source has them. Raises SourceError."""
         return {}
+
+    def add_lookup(self, chain: Chain) -> None:
+        """Request confirmed transactions of this source, which is not open: of a kind that can answer without."""
+        raise NotImplementedError(f"{self.name}: transactions are requested of no other source ({chain.name})")
 
     async def unspent(self, outpoints: Collection[Outpoint]) -> set[Outpoint] | None:  # noqa: ARG002
         """The outputs, of those passed in, that are in a block and that no block has spent; None where the source

@@ -38,14 +38,28 @@ def join(name: str, urls: Sequence[str], store: ChainStore | None = None) -> Cha
         (f"{kind(name, url)} {number}", create(name, url, SharedHeaders(store, saver) if store is not None else None))
         for number, url in enumerate(urls, 1)
     ]
+    # sources that learn it when they open are checked again then
+    whole = [(shown, chain) for shown, chain in sources if chain.complete]
     for shown, chain in sources:
-        if not chain.complete:  # sources that learn it when they open are checked again then
-            raise partial_source_error(name, shown)
+        if not chain.complete:
+            _use_for_transactions(name, shown, chain, [other for _, other in whole])
     if len({chain.contract for _, chain in sources}) > 1:
         raise SourceError(
             f"{name}: its sources differ in contract; give all of them the same, or a name of its own each"
         )
-    return FailoverChain(name, sources)
+    return whole[0][1] if len(whole) == 1 else FailoverChain(name, whole)
+
+
+def _use_for_transactions(name: str, shown: str, partial: Chain, whole: Sequence[Chain]) -> None:
+    """Use a source of partial blocks for single transactions alone, where another source has none by their ids. Raises
+    SourceError where that is not so, and for another network."""
+    lacking = [chain for chain in whole if chain.lacks_transactions]
+    if not lacking:
+        raise partial_source_error(name, shown)
+    for chain in lacking:
+        if chain.caip2 != partial.caip2:
+            raise SourceError(f"{name}: {shown} is {partial.caip2}, and the peers are of {chain.caip2}")
+        chain.add_lookup(partial)
 
 
 class SharedHeaders:

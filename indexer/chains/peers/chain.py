@@ -5,6 +5,7 @@ about a confirmed transaction."""
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 
@@ -20,6 +21,10 @@ from indexer.errors import SourceError, SourceUnavailableError
 from indexer.headers.header_chain import HeaderChain
 from indexer.headers.networks import Network
 from indexer.model import BlockRef
+from parsers.bitcoin import tx
+from parsers.errors import ParseError
+
+log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 10.0
 """Seconds without a header after which a chain without a synchronised peer is unreachable."""
@@ -41,6 +46,8 @@ class PeersChain(Chain):
     """A chain from `count` peers at `addresses`, with at most `budget` bytes of unconfirmed transactions a second (0:
     none)."""
 
+    lacks_transactions = True
+
     def __init__(
         self,
         name: str,
@@ -55,6 +62,7 @@ class PeersChain(Chain):
         self._addresses, self._count, self._budget = addresses, count, budget
         self.take_network(network, options)
         self._refused = RefusedBlocks(name)
+        self._lookups: list[Chain] = []
         self._news, self._is_urgent = asyncio.Event(), False
         self._pool: PeerPool | None = None
         self._headers = HeaderChain(name, network, store)
@@ -135,6 +143,8 @@ class PeersChain(Chain):
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()
+        for chain in self._lookups:
+            await chain.close()
 
     @property
     def pool(self) -> PeerPool:
@@ -197,9 +207,35 @@ class PeersChain(Chain):
         return mempool.listed(self._headers.is_best) if mempool is not None else None
 
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        """The bytes of unconfirmed transactions, as far as they are in memory. Confirmed ones cannot be asked for."""
-        mempool = self.pool.mempool
-        return mempool.get(txids) if mempool is not None else {}
+        """The bytes of unconfirmed transactions, as far as they are in memory; others of the sources added for that."""
+        requested, mempool = set(txids), self.pool.mempool
+        unconfirmed = mempool.get(requested) if mempool is not None else {}
+        missing = {txid for txid in requested - unconfirmed.keys() if mempool is None or txid not in mempool}
+        return unconfirmed | await self._look_up(missing)
+
+    def add_lookup(self, chain: Chain) -> None:
+        """Request confirmed transactions of this source."""
+        self._lookups.append(chain)
+
+    async def _look_up(self, missing: set[bytes]) -> dict[bytes, bytes]:
+        """Transactions of the sources added, one after the other; what fails is missing."""
+        results: dict[bytes, bytes] = {}
+        for chain in self._lookups:
+            if not (left := missing - results.keys()):
+                break
+            try:
+                raws = await chain.transactions(left)
+            except SourceError as error:
+                log.warning("%s: transactions cannot be looked up: %s", self.name, error)
+                continue
+            results |= {txid: raw for txid, raw in raws.items() if txid in left and self._is_of(txid, raw)}
+        return results
+
+    def _is_of(self, txid: bytes, raw: bytes) -> bool:
+        try:
+            return tx.read_exactly(raw, segwit=self.rules.segwit).txid == txid
+        except ParseError:
+            return False
 
     # -- blocks
 

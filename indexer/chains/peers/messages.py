@@ -131,6 +131,11 @@ def version(protocol: int, user_agent: str, nonce: bytes, now: int, height: int,
     return start + nonce + varint(len(agent)) + agent + height.to_bytes(4, "little") + bytes([relay])
 
 
+def protocol_configuration(max_payload: int) -> bytes:
+    """The payload of Bitcoin SV's `protoconf`: the greatest payload that is not a block, in bytes."""
+    return varint(1) + max_payload.to_bytes(4, "little")
+
+
 def get_headers(protocol: int, locator: Sequence[bytes], stop: bytes = bytes(32)) -> bytes:
     """The payload of `getheaders`: headers after the first hash of the locator that the peer's best chain has, up to
     the block `stop`. An empty locator asks for the header of `stop` alone."""

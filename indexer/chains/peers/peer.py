@@ -183,6 +183,8 @@ class Peer:
                 self._send("verack")
             waiting.discard(frame.command)
             if not waiting:
+                if self._wire.extended:
+                    self._send("protoconf", messages.protocol_configuration(MESSAGE_BYTES))
                 self._send("sendheaders")
                 return
         raise PeerError(f"it does not greet in its first {_HANDSHAKE_MESSAGES} messages", is_violation=True)

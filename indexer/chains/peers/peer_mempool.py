@@ -101,6 +101,10 @@ class PeerMempool:
         """The bytes of the transactions that are in memory."""
         return {txid: raw for txid in txids if (raw := self._cached.get(txid)) is not None}
 
+    def __contains__(self, txid: bytes) -> bool:
+        """Whether a transaction has arrived, also where its bytes are not in memory any more."""
+        return txid in self._listed or txid in self._lone
+
     def confirm(self, digest: bytes, txids: Iterable[bytes]) -> None:
         """A block has these transactions."""
         self._mined.pop(digest, None)

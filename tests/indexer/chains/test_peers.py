@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 
 import pytest
 
+from indexer.chains.failover import join
 from indexer.chains.peers import create
 from indexer.chains.peers.chain import PeersChain
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.retries import Backoff
-from parsers.bitcoin.tx import sha256d
+from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_blocks import count_bytes
 from tests.fakes import MemoryChain
+from tests.junglebus_server import JungleBus
+from tests.merging import merge_mined
 from tests.peer_server import Answer, Connection, PeerServer
 from tests.waiting import until
 
@@ -279,3 +282,112 @@ def test_a_chain_of_another_name_says_its_coin() -> None:
     with pytest.raises(SourceError, match="which chain"):
         create("demo", "peers:?connect=a")
     assert create("demo", "peers:?chain=btc&connect=[::1]:8333,host").rules.coin == "btc"
+
+
+async def test_transactions_of_blocks_are_requested_of_a_filtered_source(server: PeerServer, kit: ChainKit) -> None:
+    stranger, unknown = kit["1"].txids[0], b"\xee" * 32
+    async with JungleBus(kit) as junglebus:
+        peers = f"peers:?chain=bsv&network=regtest&connect={server.address}"
+        chain = join("demo", [peers, f"junglebus:id?url={junglebus.url}&network=regtest&chain=bsv"])
+        assert isinstance(chain, PeersChain)
+        assert chain.complete
+        try:
+            await chain.open()
+            assert await tip(chain) == kit.tip.height
+            raws = await chain.transactions([stranger, unknown])
+            assert raws == {stranger: kit.raw(Outpoint(stranger, 0))}
+            newest = await chain.tip()
+            assert newest is not None
+            outpoint = kit.funds(0)
+            assert await chain.values([outpoint], newest) == {outpoint: kit.satoshis(outpoint)}
+        finally:
+            await chain.close()
+
+
+@pytest.mark.parametrize("fault", ["other bytes", "error"])
+async def test_a_filtered_source_is_not_believed_and_may_fail(fault: str, server: PeerServer, kit: ChainKit) -> None:
+    class Lookup(MemoryChain):
+        async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
+            if fault == "error":
+                raise SourceUnavailableError("gone")
+            return dict.fromkeys(txids, kit.raw(kit.funds(0)))
+
+    chain = server.chain()
+    chain.add_lookup(Lookup())
+    try:
+        await chain.open()
+        assert await chain.transactions([kit["2"].txids[0]]) == {}
+    finally:
+        await chain.close()
+
+
+@pytest.mark.parametrize(
+    ("urls", "message"),
+    [
+        (["files:/tmp?network=regtest", "junglebus:id?network=regtest"], "only part of each block"),
+        (["peers:?network=regtest&connect=a", "junglebus:id?network=testnet"], "the peers are of bsv:regtest"),
+    ],
+)
+def test_only_peers_are_joined_with_a_filtered_source_of_the_same_network(urls: list[str], message: str) -> None:
+    with pytest.raises(SourceError, match=message):
+        join("bsv", urls)
+
+
+async def test_bitcoin_sv_peers_learn_the_greatest_message_and_may_send_longer_blocks(
+    server: PeerServer, kit: ChainKit
+) -> None:
+    server.is_extended = True
+    chain = server.chain()
+    try:
+        await chain.open()
+        assert await tip(chain) == kit.tip.height
+        assert await read(chain, kit.tip.height) == [block.raw for block in kit.branch()]
+        assert server.payloads["protoconf"] == b"\1" + struct.pack("<I", 4_000_000)
+    finally:
+        await chain.close()
+
+
+async def test_peers_of_other_coins_send_no_extended_messages() -> None:
+    kit = ChainKit("ltc", funds=2)
+    async with PeerServer(MemoryChain(*kit.blocks, coin="ltc")) as server:
+        server.is_extended = True
+        chain = server.chain()
+        try:
+            await chain.open()
+            assert await tip(chain) == kit.tip.height
+            with pytest.raises(SourceUnavailableError):
+                await read(chain, kit.tip.height)
+            assert chain.violation_count
+            assert "protoconf" not in server.payloads
+        finally:
+            await chain.close()
+
+
+@pytest.mark.parametrize("coin", ["btc", "ltc", "bch", "doge"])
+async def test_every_coin_is_read(coin: str) -> None:
+    kit = ChainKit(coin, funds=4)
+    kit.mine_empty(3)
+    async with PeerServer(MemoryChain(*kit.blocks, coin=coin)) as server:
+        chain = server.chain()
+        try:
+            await chain.open()
+            assert await tip(chain) == kit.tip.height
+            assert await read(chain, kit.tip.height) == [block.raw for block in kit.branch()]
+        finally:
+            await chain.close()
+
+
+async def test_dogecoin_blocks_with_the_work_of_another_chain_are_read_without_it() -> None:
+    """Plain blocks stand beside merge-mined ones, so that headers of both lengths come in one answer."""
+    kit = ChainKit("doge", funds=1)
+    kit.mine_empty(2)
+    merged = merge_mined(kit["3"])
+    source = MemoryChain(kit["0"], kit["1"], kit["2"], merged, coin="doge")
+    async with PeerServer(source) as server:
+        chain = server.chain()
+        try:
+            await chain.open()
+            assert await tip(chain) == 3
+            assert await read(chain, 5) == [kit["0"].raw, kit["1"].raw, kit["2"].raw, merged[:80] + kit["3"].raw[80:]]
+        finally:
+            await chain.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -85,11 +86,11 @@ async def follow(tmp_path: Path) -> AsyncIterator[Follow]:
         await chain.close()
 
 
-async def reach(indexing: Indexing, node: Litecoind) -> None:
+async def reach(indexing: Indexing, node: Litecoind, name: str = "ltc") -> None:
     """Catch up until the newest block of the node is stored: a peer announces it a moment after it is mined."""
 
     def is_stored() -> bool:
-        newest = indexing.store.blocks.newest("ltc")
+        newest = indexing.store.blocks.newest(name)
         return newest is not None and newest.hash[::-1].hex() == node.rpc("getbestblockhash")
 
     async with asyncio.timeout(120):
@@ -138,6 +139,39 @@ async def test_reorganisations_of_a_peer_are_followed(start: Start, follow: Foll
         assert follower.progress.reorgs == depth
         node.mine()
         await reach(indexing, node)
+    assert indexing.facts("ltc") == (await follow(node_source("ltc", node.url))).facts("ltc")
+
+
+async def live_through_forks(indexing: Indexing, node: Litecoind, chance: random.Random, name: str) -> None:
+    """A random history with forks, in which the indexer is killed and started again."""
+    tips: list[Outpoint] = []
+    for number in range(12):
+        for _ in range(chance.randrange(3)):
+            step = chance.choice(["inscribe", "update", "move"]) if tips else "inscribe"
+            if step == "inscribe":
+                tips.append(node.inscribe(card(f"agent-{number}")))
+            else:
+                old = tips.pop(chance.randrange(len(tips)))
+                tips.append(node.update(old, card(f"again-{number}")) if step == "update" else node.move(old))
+        node.mine(chance.randrange(1, 4))
+        if chance.random() < 0.6:
+            running = asyncio.create_task(reach(indexing, node, name))
+            await asyncio.sleep(chance.random() * 0.1)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            indexing.restart()
+        if chance.random() < 0.4:
+            depth = chance.randrange(1, 4)
+            node.undo(depth)
+            node.mine_empty(depth + 1)
+    await reach(indexing, node, name)
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_any_history_is_read_as_the_rpc_source_reads_it(seed: int, start: Start, follow: Follow) -> None:
+    node = start()
+    indexing = await follow(peers(node.address))
+    await live_through_forks(indexing, node, random.Random(seed), "ltc")
     assert indexing.facts("ltc") == (await follow(node_source("ltc", node.url))).facts("ltc")
 
 
