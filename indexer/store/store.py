@@ -20,6 +20,7 @@ from indexer.store.fetches import FetchQueries
 from indexer.store.followers import FollowerQueries
 from indexer.store.hidden import HiddenQueries
 from indexer.store.history import HistoryQueries
+from indexer.store.listed_ids import ListedIds
 from indexer.store.observed_tools import ToolQueries
 from indexer.store.outbox import Lag, OutboxQueries
 from indexer.store.pending import PendingQueries
@@ -52,7 +53,7 @@ class Store(Queries):
         self.proofs, self.content = ProofQueries(engine), ContentQueries(engine)
         self.fetches, self.badges = FetchQueries(engine), BadgeQueries(engine)
         self.signatures, self.checks = SignatureQueries(engine), CheckQueries(engine)
-        self.tools = ToolQueries(engine)
+        self.tools, self.listed_ids = ToolQueries(engine), ListedIds(engine)
         self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
         self.detector = ChangeDetector(engine)
         self.hidden = HiddenQueries(engine, self.stamp, time.time)

@@ -26,6 +26,7 @@ _PATH_PARAMETERS = {
     "withdrawal": "The id of a withdrawal.",
     "task": "The id of a relay task.",
     "name": "The name of a file.",
+    "number": "The number of a file of the sitemap, from 1.",
     "subscription": "The id of a subscription.",
     "server": "The name of an MCP server, percent-encoded as one path segment.",
     "version": "A version of a server, or `latest`.",

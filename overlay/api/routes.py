@@ -40,7 +40,7 @@ ErrorResponse = Callable[[web.Request, ProblemError, str], web.Response]
 
 JSON, HTML, TEXT, CSS, STREAM = "application/json", "text/html", "text/plain", "text/css", "text/event-stream"
 BINARY, FORM = "application/octet-stream", "application/x-www-form-urlencoded"
-SCRIPT, SVG, WEBP = "text/javascript", "image/svg+xml", "image/webp"
+SCRIPT, SVG, WEBP, PNG, XML = "text/javascript", "image/svg+xml", "image/webp", "image/png", "application/xml"
 
 
 _TOOLS = {"enhanced": "search", "listings": "get"}

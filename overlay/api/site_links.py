@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 
 class SiteLinks(NamedTuple):
-    """The name of the site, and addresses (https or mailto): where visitors report a listing and weaknesses of the
-    server, and what the operator states; "" for none."""
+    """The name of the site, its configured address ("" for that of the request), and links (https or mailto): where
+    visitors report a listing and weaknesses of the server, and what the operator states; "" for none."""
 
     title: str = "A2B registry"
+    public_url: str = ""
     report: str = ""
     contact: str = ""
     imprint: str = ""

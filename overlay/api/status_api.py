@@ -43,9 +43,10 @@ async def readyz(request: web.Request) -> web.Response:
     return json_answer({"status": "ready", "version": process.version} | members)
 
 
-async def robots(request: web.Request) -> web.Response:  # noqa: ARG001 - the shape of a handler
-    """The paths that crawlers may read: pages, but not the endless combinations of filters."""
-    text = "User-agent: *\nAllow: /$\nAllow: /listings/\nAllow: /docs\nDisallow: /v1/\nDisallow: /?\n"
+async def robots(request: web.Request) -> web.Response:
+    """The paths that crawlers may read: pages, but not the endless combinations of filters; and the sitemap."""
+    rules = "User-agent: *\nAllow: /$\nAllow: /listings/\nAllow: /docs\nDisallow: /v1/\nDisallow: /?\n"
+    text = f"{rules}Sitemap: {base_url(request)}/sitemap.xml\n"
     return web.Response(text=text, headers={"Cache-Control": "public, max-age=86400"})
 
 

@@ -34,6 +34,7 @@ from overlay.app.supervision import Supervisor
 from overlay.installation import system
 from overlay.web.page_routes import ROUTES as WEB_ROUTES
 from overlay.web.rendering import for_people
+from overlay.web.site_files import SITEMAP, SitemapRuns
 
 ROUTES = (*API_ROUTES, *METRICS_ROUTES, *WEB_ROUTES)
 """Every route of the core: those of the systems are added to them."""
@@ -62,7 +63,7 @@ def create_app(services: AppServices) -> web.Application:
         links=services.site.links,
     )
     load = services.process.counters.load
-    app[KEPT_PAGES] = KeptPages()
+    app[KEPT_PAGES], app[SITEMAP] = KeptPages(), SitemapRuns()
     executors = bounded_executors(load, here=services.store.is_here, slow=services.engine.slow)
     for key, executor in executors.items():
         app[key] = executor

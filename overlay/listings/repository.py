@@ -9,6 +9,7 @@ from indexer import store
 from indexer.model import Drift
 from indexer.resolution.pointer_service import PointerListing, drifts, is_outpoint, pointer_listing
 from indexer.store.hidden import HideDecision, HideReason, Subject
+from indexer.store.listed_ids import IdRun
 from overlay.installation import NAMES
 from overlay.listings.assembler import Assembler, Revisions
 from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, Registration
@@ -67,6 +68,16 @@ class ListingRepository:
     def hidden(self, ids: Iterable[str], /) -> dict[str, HideDecision]:
         """The decisions of the operator that hide registrations and pointers here, by their ids."""
         return self.store.hidden.of(ids)
+
+    def id_runs(self, size: int, /) -> list[IdRun]:
+        """The runs of `size` ids that make up all listings. It goes through all ids."""
+        return self.store.listed_ids.runs(size)
+
+    def listed_ids(self, run: IdRun, size: int, /) -> list[str]:
+        """The ids of a run, without those that are hidden."""
+        ids = self.store.listed_ids.page(run, size)
+        hidden = self.store.hidden.of(ids)
+        return [id_ for id_ in ids if id_ not in hidden]
 
     def hidden_transactions(self, txids: Iterable[bytes], /) -> set[bytes]:
         """The transactions, of those passed in (internal byte order), of what is hidden."""

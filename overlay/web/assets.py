@@ -22,6 +22,7 @@ _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".png": "image/png",
 }
 _COMMENT = re.compile(rb"^/\* [\w ]+ \*/\n", re.MULTILINE)
 """The title of a part of the style sheet, which is not sent: a page with all that it loads has 100 kB."""

@@ -27,6 +27,7 @@ from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.search.query import Query
 from overlay.web.amounts import FAMILIAR, about
 from overlay.web.assets import addresses
+from overlay.web.badge_svg import badge_text
 from overlay.web.badges import SAME, badges, explained
 from overlay.web.cards import mark
 from overlay.web.price_lines import price_lines
@@ -82,7 +83,9 @@ async def listing(request: web.Request) -> web.Response:
         return await listing_api.listing(request)
     terms = PriceTerms.read(request.query)
     try:
-        body = await run_in(request, RECORDS, _page, request.app[SERVICES], request.match_info["id"], terms)
+        body = await run_in(
+            request, RECORDS, _page, request.app[SERVICES], base_url(request), request.match_info["id"], terms
+        )
     except lookup.ListingNotFoundError as error:
         if isinstance(error, lookup.ListedUnderError) and (moved := listing_api.redirect("/listings/", error)):
             return moved
@@ -108,7 +111,7 @@ class PriceTerms(NamedTuple):
             return cls(into or FAMILIAR, "", None)
 
 
-def _page(services: AppServices, text: str, terms: PriceTerms) -> bytes:
+def _page(services: AppServices, base: str, text: str, terms: PriceTerms) -> bytes:
     """The page of an id. Raises ListingNotFoundError."""
     store, exchange = services.store, services.exchange
     item = read_item(services, text)
@@ -142,6 +145,8 @@ def _page(services: AppServices, text: str, terms: PriceTerms) -> bytes:
         "cheapest_of": _cheapest_of(services, item),
         **_prices(item, terms, exchange),
         "subjects": SUBJECTS,
+        "has_feed": "feeds" in services.site.systems,
+        "badge_text": badge_text(base, item),
         "usage": usage(lookup.single_listing(store, item["id"])) if "servers" not in item else None,
     }
     return render_within("listing.html", LISTING_BYTES, **shown_values)

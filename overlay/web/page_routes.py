@@ -5,15 +5,17 @@ from __future__ import annotations
 from functools import partial
 
 from overlay.api.parameters import COMPARE, SEARCH, optional, table
-from overlay.api.routes import CSS, FORM, HTML, JSON, SCRIPT, SVG, WEBP, Route
+from overlay.api.routes import CSS, FORM, HTML, JSON, PNG, SCRIPT, SVG, TEXT, WEBP, XML, Route
 from overlay.web import (
     assets,
+    badge_svg,
     compare_page,
     guide,
     listing_page,
     publish_page,
     register_page,
     search_page,
+    site_files,
     status_page,
 )
 
@@ -33,6 +35,9 @@ ROUTES = (
     _documentation("/docs/api/{tag}", guide.api_group, None, media=(HTML,), errors=(404,)),
     _documentation("/docs/{page}", guide.guide_page, None, media=(HTML,), errors=(404,)),
     _page("/", search_page.search, "Page", parameters=_FORM_FIELDS, empty=(302,), conditional=True),
+    _page(
+        "/listings/{id}/badge.svg", badge_svg.badge, None, media=(SVG,), errors=(404, 451), conditional=True,
+    ),
     _page("/listings/{id}", listing_page.listing, "Listing", errors=(404, 451), conditional=True),
     _page(
         "/compare", compare_page.compare, "Comparison", parameters=_COMPARE_FIELDS, errors=(404, 451), conditional=True,
@@ -48,8 +53,15 @@ ROUTES = (
         limit="costly",
     ),
     _page("/logos/{digest}", assets.logo, None, media=(WEBP,), errors=(404,), conditional=True),
+    _page("/llms.txt", site_files.llms_txt, None, media=(TEXT,), conditional=True),
+    _page("/sitemap.xml", site_files.sitemap_index, None, media=(XML,), conditional=True, limit="costly"),
+    _page(
+        "/sitemap-{number}.xml", site_files.sitemap, None, media=(XML,), errors=(404,), conditional=True,
+        limit="costly",
+    ),
     _page("/status", status_page.status, "Status"),
     _page(
-        "/static/{name}", assets.static, None, media=(CSS, SCRIPT, SVG), errors=(404,), conditional=True, limit=None
+        "/static/{name}", assets.static, None, media=(CSS, SCRIPT, SVG, PNG), errors=(404,), conditional=True,
+        limit=None,
     ),
 )  # fmt: skip

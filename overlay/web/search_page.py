@@ -246,7 +246,7 @@ def _render_page(
         "sorts": _sorts(form["q"], form["sort"], services.site.systems),
         "best": _BEST,
         "latest": _LATEST,
-        "count_text": _count_text(search_request, hits),
+        "count_text": _count_text(search_request, hits, len(cards)),
         "compared": _compared(search_request.query) if search_request else None,
         "by_cost": _by_cost(parameters, hits) if hits else None,
         "chips": used,
@@ -345,13 +345,15 @@ def _sorts(text: str, chosen: str, systems: Collection[str]) -> list[tuple[str, 
     return [(word, offered[word]) for word in offered if SORTS.get(word.removeprefix("-")) in (None, *systems)]
 
 
-def _count_text(search_request: SearchRequest | None, hits: Hits | None) -> str:
-    """The number of results in words."""
+def _count_text(search_request: SearchRequest | None, hits: Hits | None, count: int) -> str:
+    """The number of results in words, and which of them the `count` cards are where the page has not all."""
     if search_request is None or hits is None:
         return "No answer"
     text = "Nothing found" if hits.total == 0 else "1 listing" if hits.total == 1 else f"{hits.total:,} listings"
-    text = f"More than {text}" if hits.at_least else text
-    return f"{text}, from number {search_request.position + 1:,}" if search_request.position and hits.hits else text
+    if not count or count == hits.total:
+        return f"More than {text}" if hits.at_least else text
+    numbers = f"{search_request.position + 1:,}–{search_request.position + count:,}"
+    return f"{numbers} of {'more than ' if hits.at_least else ''}{text}"
 
 
 def _before(parameters: Pairs, outcome: SearchOutcome) -> str | None:

@@ -62,7 +62,7 @@ async def test_the_keyboard_goes_on_from_the_results_after_a_link_that_is_gone(w
     page = await (await tab()).go("/?limit=5&type=agent")
     await page.locator(".paging a", has_text="More").focus()
     await page.keyboard.press("Enter")
-    await page.locator("#count", has_text="from number 6").wait_for()
+    await page.locator("#count", has_text="6–10 of").wait_for()
     await page.wait_for_function("document.activeElement.id === 'found'")
     await page.keyboard.press("Tab")
     assert await page.evaluate("document.activeElement.closest('.chips') !== null")

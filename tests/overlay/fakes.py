@@ -16,6 +16,7 @@ from indexer.admission.topic_graph import GraphNode
 from indexer.model import BlockRef, Drift, Event, EventKind, Proof, RegistrationState, Status
 from indexer.resolution.pointer_service import PointerListing
 from indexer.store.hidden import HideDecision
+from indexer.store.listed_ids import IdRun
 from indexer.store.proofs import Proved
 from indexer.store.requests import TransactionRequest
 from overlay.api.services import AppServices, ProcessInfo, PublisherServices, SiteSettings
@@ -141,6 +142,12 @@ class FakeStore:
 
     def hidden(self, _: Iterable[str], /) -> dict[str, HideDecision]:
         return {}
+
+    def id_runs(self, _: int, /) -> list[IdRun]:
+        return [IdRun(CHAIN, "")]
+
+    def listed_ids(self, _: IdRun, size: int, /) -> list[str]:
+        return sorted(self.listings)[:size]
 
     def hidden_transactions(self, _: Iterable[bytes], /) -> set[bytes]:
         return set()

@@ -7,9 +7,7 @@ never get one.
 
 from __future__ import annotations
 
-import re
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from email.utils import formatdate
@@ -18,7 +16,6 @@ from math import ceil
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 from weakref import WeakKeyDictionary
-from xml.etree import ElementTree
 
 from aiohttp import hdrs, web
 
@@ -33,21 +30,27 @@ from overlay.api.routes import Route
 from overlay.api.site_links import SITE
 from overlay.api.systems import SystemApi
 from overlay.projection.search_index import SearchIndex
+from overlay.systems.feeds import listing_feed
+from overlay.systems.feeds.atom_xml import (
+    ATOM_TYPE,
+    MAX_TITLE,
+    add,
+    add_link,
+    encoded,
+    entry_id,
+    feed_element,
+    xml_text,
+)
 from overlay.text.compact_json import encode
-from overlay.text.safe_text import on_one_line, visible
 
 ATOM_PATH, JSON_PATH = "/v1/feeds/search.atom", "/v1/feeds/search.json"
-ATOM_TYPE, JSON_TYPE = "application/atom+xml", "application/feed+json"
+JSON_TYPE = "application/feed+json"
 NEVER = "1970-01-01T00:00:00Z"
 """The time of an empty feed."""
 
-_A2B = uuid.uuid5(uuid.NAMESPACE_DNS, "a2b.network")
 _EXTENSION = ("id", "type", "status", "chain", "caip2", "owner", "txid", "updatedHeight", "cheapest")
-_TITLE = 160  # characters
-_NAMESPACE = "http://www.w3.org/2005/Atom"
 _JSON_FEED = "https://jsonfeed.org/version/1.1"
 _CONFIRMED = tuple(status for status in STATUSES if status != "pending")
-_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _SETTLED_SECONDS = 2.0
 
 
@@ -90,7 +93,7 @@ class Feed(NamedTuple):
     def title(self) -> str:
         """The title of the feed."""
         title = SITE.get().title
-        return f"{title}: {_text(self.words, _TITLE)}" if self.words else title
+        return f"{title}: {xml_text(self.words, MAX_TITLE)}" if self.words else title
 
     @property
     def page_url(self) -> str:
@@ -175,11 +178,6 @@ def is_unmodified(request: web.Request, etag: str, modified: int | None) -> bool
     return since is not None and modified is not None and since.timestamp() >= modified
 
 
-def _text(text: str, longest: int | None = None) -> str:
-    """A stranger's text on one line, without what could hide or is not allowed in XML."""
-    return _NOT_IN_XML.sub("\ufffd", visible(on_one_line(text, longest)))
-
-
 class FeedEntry(NamedTuple):
     """The members of a listing in both formats."""
 
@@ -194,59 +192,40 @@ class FeedEntry(NamedTuple):
 
 
 def _entry(base: str, item: dict[str, Any]) -> FeedEntry:
-    text = _text(item["description"])
+    text = xml_text(item["description"])
     return FeedEntry(
         id=entry_id(item["id"]),
-        title=_text(item["name"], _TITLE) or _text(item["id"]),
-        summary=_text(item["summary"]),
+        title=xml_text(item["name"], MAX_TITLE) or xml_text(item["id"]),
+        summary=xml_text(item["summary"]),
         text=text,
-        tags=tuple(dict.fromkeys(filter(None, (_text(tag) for tag in item["tags"])))),
+        tags=tuple(dict.fromkeys(filter(None, (xml_text(tag) for tag in item["tags"])))),
         updated=item["timestamp"],
         page_url=f"{base}/listings/{quote(item['id'], safe='')}",
         json_url=listing_url(base, item["id"]),
     )
 
 
-def entry_id(name: str) -> str:
-    """The id of an entry or feed as a URN (RFC 9562, version 5): the same at every time and on every server."""
-    return uuid.uuid5(_A2B, name).urn
-
-
 def atom_document(feed: Feed) -> bytes:
     """An Atom feed document."""
-    root = ElementTree.Element("feed", xmlns=_NAMESPACE)
     entries = [_entry(feed.base, item) for item in feed.items]
-    _add(root, "id", entry_id(f"feed?{feed.query_string}"))
-    _add(root, "title", feed.title)
-    _add(root, "updated", max((entry.updated for entry in entries), default=NEVER))
-    _add(_add(root, "author"), "name", SITE.get().title)
-    _link(root, "self", feed.url(ATOM_PATH, feed.this), ATOM_TYPE)
-    _link(root, "alternate", feed.page_url, "text/html")
+    updated = max((entry.updated for entry in entries), default=NEVER)
+    root = feed_element(f"feed?{feed.query_string}", feed.title, updated)
+    add_link(root, "self", feed.url(ATOM_PATH, feed.this), ATOM_TYPE)
+    add_link(root, "alternate", feed.page_url, "text/html")
     if feed.next:
-        _link(root, "next", feed.url(ATOM_PATH, feed.next), ATOM_TYPE)
+        add_link(root, "next", feed.url(ATOM_PATH, feed.next), ATOM_TYPE)
     for entry, item in zip(entries, feed.items, strict=True):
-        element = _add(root, "entry")
-        _add(element, "id", entry.id)
-        _add(element, "title", entry.title)
-        _add(element, "updated", entry.updated)
-        _link(element, "alternate", entry.page_url, "text/html")
-        _link(element, "related", entry.json_url, "application/json")
-        _add(element, "summary", entry.summary)
-        _add(element, "content", entry.text, type="text")
+        element = add(root, "entry")
+        add(element, "id", entry.id)
+        add(element, "title", entry.title)
+        add(element, "updated", entry.updated)
+        add_link(element, "alternate", entry.page_url, "text/html")
+        add_link(element, "related", entry.json_url, "application/json")
+        add(element, "summary", entry.summary)
+        add(element, "content", entry.text, type="text")
         for term in (item["type"], *entry.tags):
-            _add(element, "category", term=term)
-    document: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-    return document
-
-
-def _add(parent: ElementTree.Element, name: str, text: str | None = None, **attributes: str) -> ElementTree.Element:
-    element = ElementTree.SubElement(parent, name, attributes)
-    element.text = text
-    return element
-
-
-def _link(parent: ElementTree.Element, relation: str, url: str, media: str) -> None:
-    _add(parent, "link", rel=relation, type=media, href=url)
+            add(element, "category", term=term)
+    return encoded(root)
 
 
 def json_document(feed: Feed) -> bytes:
@@ -282,5 +261,9 @@ API = SystemApi(
     routes=(
         _feed_route(ATOM_PATH, atom, None, media=(ATOM_TYPE,)),
         _feed_route(JSON_PATH, json_feed, None, media=(JSON_TYPE,)),
+        Route(
+            listing_feed.LISTING_PATH, listing_feed.atom, None, tag="feeds", media=(ATOM_TYPE,), errors=(404, 451),
+            conditional=True, action="search",
+        ),
     ),
 )  # fmt: skip

@@ -365,7 +365,11 @@ async def test_a_token_for_one_listing_opens_what_acts_on_it_and_nothing_else(
             async with client.request(route.method, url, headers=headers, data=sent or None) as response:
                 is_ours = route.path == "/v1/quote" and target == f"{path}?id={ours}"
                 assert (response.status == 403) is not is_ours, (route.method, target)
-    mine = [route.path.replace("{id}", ours) for route in routes if "{id}" in route.path and route.method == "GET"]
+    mine = [
+        route.path.replace("{id}", ours).replace("{txid}", "ab" * 32)
+        for route in routes
+        if "{id}" in route.path and route.method == "GET"
+    ]
     for path in [*mine, f"/v1/quote?id={ours}", f"/v1/quote?i%64={ours}"]:
         async with client.get(URL(path, encoded=True), headers={"Authorization": f"Bearer {token}"}) as response:
             assert response.status != 403, path
