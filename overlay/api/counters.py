@@ -89,7 +89,7 @@ class SharedBuckets:
 
 
 STATUSES = (101, 200, 202, 204, 206, 301, 302, 303, 304, 400, 401, 402, 403, 404, 405, 408, 409, 411, 413, 414, 415,
-            416, 417, 429, 500, 501, 503)  # fmt: skip
+            416, 417, 429, 451, 500, 501, 503)  # fmt: skip
 """Status codes with a count of their own; every other one counts as 0."""
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
