@@ -22,7 +22,7 @@ from overlay.pricing.exchange_rates import ExchangeRates, table_version
 from overlay.search import query_syntax
 from overlay.search.facet_counts import not_exact
 from overlay.search.facts import EXACT
-from overlay.search.preferences import Preference
+from overlay.search.preferences import Preference, hinted_kind
 from overlay.search.query import PRICE_SORTS, Hits, Lookup, Query, question_mark
 from overlay.search.query_syntax import ParsedText
 from overlay.search.sorting import DOWNWARD, is_key
@@ -185,6 +185,8 @@ def from_pairs(
     query = _query(values_by_name, words._replace(text=understood.text), names, sort)
     if understood.preferences:
         query = with_preferences(query, understood.preferences)
+    if query.kind is None and values_by_name.get("understand", True):
+        query = query._replace(hinted=hinted_kind(understood.text))
     table = _table(exchange, price_currency, after) if price_currency is not None else None
     if price_currency is not None:
         rates = exchange.crosses(table, price_currency) if table else {}

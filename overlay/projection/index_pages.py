@@ -117,18 +117,27 @@ def _led(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int
 
 PREFERRED = 2.0
 """A listing that meets the preferences of a question comes before those with less than so many times its score."""
+HINTED = 1.1
+"""So many times the score, in the order, of a listing of the kind that a question hints at."""
+_HEAD = 4_096
+"""Bytes of an item that have its kind."""
 
 
 def _preferring(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
     """Results by relevance, of the first `CANDIDATES` those that meet the preferences of the query before others."""
-    if not query.preferred or start >= CANDIDATES:
+    if not (query.preferred or query.hinted) or start >= CANDIDATES:
         return engine.search(query, planned, start, stop)
     matches = engine.search(query, planned, 0, max(stop, CANDIDATES))
-    narrowed = query._replace(**dict(query.preferred), preferred=(), facets=())
-    meeting = {row.record.id for row in engine.search(narrowed, planned, 0, CANDIDATES).rows}
+    meeting = frozenset[str]()
+    if query.preferred:
+        narrowed = query._replace(**dict(query.preferred), preferred=(), facets=())
+        meeting = frozenset(row.record.id for row in engine.search(narrowed, planned, 0, CANDIDATES).rows)
     head = matches.rows[:CANDIDATES]
     scores = accumulate([row.score for row in head], min)  # where diversity moves a result, its place counts
-    weighed = [-score * (PREFERRED if row.record.id in meeting else 1) for row, score in zip(head, scores, strict=True)]
+    weighed = [
+        -score * (PREFERRED if row.record.id in meeting else 1) * (HINTED if _is_hinted(row, query) else 1)
+        for row, score in zip(head, scores, strict=True)
+    ]
     rows = list[EngineHit]()
     for row in (
         *(head[index] for index in sorted(range(len(head)), key=weighed.__getitem__)),
@@ -139,3 +148,7 @@ def _preferring(engine: Engine, query: Query, planned: QueryPlan, start: int, st
             key = (rows[-1].key[0], nextafter(rows[-1].key[1], inf), row.record.id)
         rows.append(row._replace(key=key))
     return matches._replace(rows=rows[start:stop])
+
+
+def _is_hinted(row: EngineHit, query: Query) -> bool:
+    return bool(query.hinted) and f'"type":"{query.hinted}"'.encode() in bytes(row.record.item[:_HEAD])

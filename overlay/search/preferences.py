@@ -42,6 +42,9 @@ _HINT = re.compile(
 )
 """Some letters of each phrase: most texts have none."""
 
+_KINDS = dict.fromkeys(("agent", "agents"), "agent") | dict.fromkeys(
+    ("mcp", "server", "servers", "tool", "tools"), "tool"
+)
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -78,6 +81,12 @@ def understand(text: str, used: Collection[str] = ()) -> Understood:
             rest = " ".join(others).rstrip(" ,;")
             preferences.append(preference)
     return Understood(rest, tuple(preferences)) if preferences else Understood(text)
+
+
+def hinted_kind(text: str) -> str:
+    """The kind of listing that the generic words of a text hint at; "" where they do at both, or at none."""
+    kinds = {_KINDS[word] for word in text.lower().split() if word in _KINDS}
+    return kinds.pop() if len(kinds) == 1 else ""
 
 
 def _preference(match: re.Match[str]) -> Preference | None:

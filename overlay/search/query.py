@@ -108,11 +108,11 @@ class Query(NamedTuple):
     50), those that begin with `facet_prefix` (case-folded). `with_duplicates`: no listing is hidden as a duplicate.
     `access` to `has_price` are of how a listing is used (`parsers.cards.usage.Usage`), `free` and `payable` of its
     offers. `calls` are those of a year, for which the cost of a month is compared by `sort` cost. `min_customers` is at
-    most `facts.MOST_CUSTOMERS`. `preferred` are members of the query that finds the results which come before others
-    by relevance. `health` are states of the last visits to a listing's URL. `more_facts` are filters of
-    other protocols: one fact of each group is required. No result has one of `not_facts`. `lookups` are what the text
-    may name: the first that finds anything counts instead of the words, or leads their results. Its hash leaves out the
-    rates.
+    most `facts.MOST_CUSTOMERS`. `preferred` are members of the query that finds the results which come before others by
+    relevance, and `hinted` is the kind of listing that the text hints at. `health` are states of the last visits to a
+    listing's URL. `more_facts` are filters of other protocols: one fact of each group is required. No result has one of
+    `not_facts`. `lookups` are what the text may name: the first that finds anything counts instead of the words, or
+    leads their results. Its hash leaves out the rates.
     """
 
     text: str = ""
@@ -168,6 +168,7 @@ class Query(NamedTuple):
     operators: Operators | None = None
     with_duplicates: bool = False
     preferred: tuple[tuple[str, Any], ...] = ()
+    hinted: str = ""
     more_facts: tuple[tuple[str, ...], ...] = ()
     not_facts: tuple[str, ...] = ()
     lookups: tuple[Lookup, ...] = ()

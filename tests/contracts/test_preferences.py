@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from overlay.projection.search_index import SearchIndex
@@ -59,6 +61,16 @@ def test_a_result_of_twice_the_score_still_precedes(engine: SearchIndex) -> None
     put(engine, listing("4", description=" ".join(["walnut"] * 90 + ["harbor"]), offers=[price("0")]), seq=3)
     results = ids(ask(engine, "harbor pilot", preferred=(("free", True),)))
     assert results == ["1", "4", "2"]
+
+
+def test_of_equal_results_those_of_the_hinted_kind_come_first(engine: SearchIndex) -> None:
+    kinds = ["agent", "tool", "agent", "tool", "agent"]
+    documents = [listing(str(number), "Harbor pilot", kind=kind) for number, kind in enumerate(kinds[:4])]
+    documents.append(listing("9", "Harbor", description="pilot " + "velvet " * 90))
+    items = [f'{{"id":"{document.id}","type":"{kind}"}}' for document, kind in zip(documents, kinds, strict=True)]
+    put(engine, *(replace(document, item=item.encode()) for document, item in zip(documents, items, strict=True)))
+    assert ids(ask(engine, "harbor pilot", hinted="agent")) == ["0", "2", "1", "3", "9"]
+    assert ids(ask(engine, "harbor pilot", hinted="tool")) == ["1", "3", "0", "2", "9"]
 
 
 def test_other_orders_are_as_they_are(engine: SearchIndex) -> None:

@@ -59,6 +59,13 @@ async def test_understand_false_makes_words_of_them(client: ClientSession) -> No
     assert (query.text, query.preferred) == ("free agents for weather", ())
 
 
+def test_generic_words_hint_at_a_kind_unless_one_is_required() -> None:
+    hinting = [("q", "translation agents")]
+    assert from_pairs(hinting, {}).query.hinted == "agent"
+    assert from_pairs([*hinting, ("type", "tool")], {}).query.hinted == ""
+    assert from_pairs([*hinting, ("understand", "false")], {}).query.hinted == ""
+
+
 def test_a_filter_of_the_search_and_quotation_marks_count_instead() -> None:
     for pairs in ([("q", "free agents weather"), ("free", "false")], [("q", '"free agents" weather')]):
         assert from_pairs(pairs, {}).query.preferred == ()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.search.preferences import CURRENCIES, understand
+from overlay.search.preferences import CURRENCIES, hinted_kind, understand
 from overlay.search.query import Operators, Query
 
 
@@ -67,6 +67,14 @@ def test_a_question_has_several() -> None:
     }  # fmt: skip
     excluded = understand("wallet not ethereum").preferences[0]
     assert excluded.members == (("operators", Operators(excluded=("ethereum",))),)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("MCP server for jira", "tool"), ("translation agents", "agent"), ("agent with tools", ""), ("weather api", "")],
+)
+def test_generic_words_hint_at_a_kind(text: str, kind: str) -> None:
+    assert hinted_kind(text) == kind
 
 
 WORDS = st.sampled_from(
