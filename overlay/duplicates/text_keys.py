@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -113,8 +113,15 @@ def text_keys(subject: Listing) -> Iterator[Key]:
             )
     else:
         key = card.key if isinstance(card, McpServer) else ""
-        same = digest(subject.state.card.hex(), kind, key, card.name)
+        same = digest(_without_end(subject), kind, key, card.name)
         yield from ((TEXT, same), (CLUSTER, same), (SIMILAR, digest(SIMILAR, str(same))))
+
+
+def _without_end(subject: Listing) -> str:
+    """The SHA-256 (hex) of a card without the white space at its end, which editors add and copies differ in."""
+    body = subject.card_body or b""
+    text = body.rstrip(b" \t\r\n")
+    return subject.state.card.hex() if text == body else sha256(text).hexdigest()
 
 
 def plain_name_key(subject: Listing) -> Key:

@@ -947,3 +947,15 @@ def test_other_urls_stay_apart() -> None:
         "a.example",
     ]
     assert len({same_url(url) for url in urls}) == 5  # the last two have no host
+
+
+@pytest.mark.parametrize("description", ["", "More words of a longer text that says what this agent does for you."])
+def test_cards_that_differ_in_white_space_at_the_end_are_one_result(registry: Registry, description: str) -> None:
+    first = card("Alpha", description=description)
+    second = first + b" \n"
+    messages = inscribed("a", first, owner="alice"), inscribed("b", second, 1, owner="alice")
+    registry.block("1", *messages, inscribed("c", second, 2, owner="mallory"), bodies=(first, second))
+    result = registry.matching(text="alpha")
+    assert (set(result), result["a"]["duplicates"]) == ({"a"}, 2)
+    assert registry.warned("b") == {}
+    assert "same-name" in registry.warned("c")
