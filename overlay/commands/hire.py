@@ -69,6 +69,7 @@ def _add_hire(commands: Commands) -> None:
     parser.add_argument(
         "--resume", metavar="HIRE", nargs="?", const="", help="go on with an interrupted hire [the newest open one]"
     )
+    parser.add_argument("--approve", metavar="CODE", help="agree to what a model asked for with the tool `hire`")
     parser.add_argument(
         "--cancel", metavar="HIRE", help="take a hire back: spend its coins to yourself by --node or --arc"
     )
@@ -143,15 +144,37 @@ async def _hire(args: Namespace) -> Hire:
     from overlay.client import AsyncOverlayClient
 
     held = _wallet(args)
-    if args.resume is None and not args.need:
+    named = args.approve or args.resume
+    if named is None and not args.need:
         raise UsageError("name a need or an id, or --resume")
-    resumed = None if args.resume is None else held.journal.get(args.resume)
+    resumed = None if named is None else held.journal.get(named)
+    if args.approve and resumed is not None:
+        resumed = await _approved(held, resumed)
     url = resumed.url if resumed is not None else args.url
     if not url:
         raise UsageError(f"name an overlay with --url URL, or set {URL}")
     async with AsyncOverlayClient(url) as client:
         hiring = _hiring(args, client, held)
         return await (hiring.hire(_request(args)) if resumed is None else hiring.proceed(resumed))
+
+
+async def _approved(held: Wallet, offered: Hire) -> Hire:
+    """The hire that a model asked for, once the person agrees. Raises NoConsentError."""
+    from dataclasses import replace
+
+    from overlay.hire.hiring import HireTerms, NoConsentError
+    from overlay.hire.journal import HireState
+
+    if offered.state is not HireState.OFFERED:
+        return offered
+    most = offered.most_satoshis if offered.price else 0
+    terms = HireTerms(
+        candidate=None, hire=offered, address=str(offered.price.get("address", "")), satoshis=most, total=most,
+        objection=offered.detail,
+    )  # fmt: skip
+    if not await _agree(terms):
+        raise NoConsentError("it was not agreed to")
+    return held.journal.save(replace(offered, by_policy=False, detail=""), state=HireState.AGREED)
 
 
 def _hiring(args: Namespace, client: Any, held: Wallet) -> Hiring:

@@ -249,22 +249,25 @@ class Hiring:
 
     # -- consent
 
-    async def consent(self, request: HireRequest, candidate: HireCandidate) -> Hire:
-        """The agreed hire, in the journal. Raises NoConsentError, HireError."""
-        hire = await self._draft(request, candidate)
-        price = candidate.price
-        terms = HireTerms(
+    async def terms(self, request: HireRequest, candidate: HireCandidate) -> HireTerms:
+        """The terms of a hire that nobody agreed to yet. Raises HireError, ArgumentsError."""
+        hire, price = await self._draft(request, candidate), candidate.price
+        return HireTerms(
             candidate=candidate, hire=hire, address=price.offer.address if price else "",
             satoshis=price.first if price else 0, total=price.total if price else 0,
             objection=self._objection(hire, candidate, price.total + usual_fee(price) if price else 0),
         )  # fmt: skip
+
+    async def consent(self, request: HireRequest, candidate: HireCandidate) -> Hire:
+        """The agreed hire, in the journal. Raises NoConsentError, HireError."""
+        terms = await self.terms(request, candidate)
         if request.within_policy and terms.objection:
             raise NoConsentError(f"the policy does not allow it: {terms.objection}")
-        if price and not (candidate.is_newest or self._any_revision or request.within_policy):
+        if terms.total and not (candidate.is_newest or self._any_revision or request.within_policy):
             raise NoConsentError(candidate.why_not_newest)
         if not await self._agree(terms):
             raise NoConsentError(terms.objection or "it was not agreed to")
-        return self.journal.save(hire)
+        return self.journal.save(terms.hire)
 
     async def _draft(self, request: HireRequest, candidate: HireCandidate) -> Hire:
         if candidate.protocol == agent_call.MCP:

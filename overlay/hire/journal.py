@@ -22,10 +22,11 @@ DAY_SECONDS = 86_400
 
 
 class HireState(StrEnum):
-    """The states of a hire. `agreed`: nothing is signed; `signed` and `final-signed`: a claim is, and was not sent;
-    `called`: the claim may have reached the agent; `working`: the agent has the task; `needs-final`: the work is done,
-    and the rest is due; `answered`: the answer is stored. The last four are ends."""
+    """The states of a hire. `offered`: it waits for a person; `agreed`: nothing is signed; `signed` and `final-signed`:
+    a claim is, and was not sent; `called`: the claim may have reached the agent; `working`: the agent has the task;
+    `needs-final`: the work is done, and the rest is due; `answered`: the answer is stored. The last four are ends."""
 
+    OFFERED = "offered"
     AGREED = "agreed"
     SIGNED = "signed"
     CALLED = "called"
@@ -41,7 +42,7 @@ class HireState(StrEnum):
 
 
 ENDS = frozenset((HireState.DONE, HireState.FAILED, HireState.REFUSED, HireState.CANCELLED))
-UNPAID = frozenset((HireState.AGREED, HireState.CANCELLED))
+UNPAID = frozenset((HireState.OFFERED, HireState.AGREED, HireState.CANCELLED))
 
 
 class JournalError(Exception):
@@ -131,7 +132,11 @@ class Journal:
 
     def get(self, id_: str) -> Hire:
         """The hire with an id, or with the only one that begins so; "" for the newest that is open."""
-        hires = [hire for hire in self.all() if (hire.id.startswith(id_) if id_ else hire.state not in ENDS)]
+        hires = [
+            hire
+            for hire in self.all()
+            if (hire.id.startswith(id_) if id_ else hire.state not in ENDS | {HireState.OFFERED})
+        ]
         if not hires or (id_ and len(hires) > 1):
             raise JournalError(f"{'no' if not hires else 'more than one'} hire {id_[:40] or 'is open'}")
         return hires[0]

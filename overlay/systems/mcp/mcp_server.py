@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from mcp import MCPError
@@ -22,6 +22,9 @@ from overlay.systems.mcp.tool_calls import ToolRefusedError, ToolSource, call
 from overlay.systems.mcp.tools import INSTRUCTIONS, TOOLS, RegistryTool
 from overlay.text.compact_json import encode
 
+MoreTool = Callable[[Any, Mapping[str, Any]], Awaitable[CallToolResult]]
+"""The function of a further tool: of the context of a request, and the arguments."""
+
 _ANNOTATIONS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
 _LISTED = [
     Tool(
@@ -40,15 +43,21 @@ def server(
     version: str,
     source: Callable[[Any], ToolSource],
     is_visible: Callable[[Any, RegistryTool], bool] = lambda _context, _tool: True,
+    more: Sequence[tuple[Tool, MoreTool]] = (),
 ) -> Server[Any]:
     """A server of the tools. For the context of a request `source` gives the registry to query, and `is_visible`
-    whether a tool is listed."""
+    whether a tool is listed; `more` are further tools."""
+    schemas = {tool.name: tool.input_schema for tool in TOOLS} | {tool.name: tool.input_schema for tool, _ in more}
+    added = {tool.name: (tool, run) for tool, run in more}
 
     async def list_tools(context: Any, _params: PaginatedRequestParams | None) -> ListToolsResult:
         pairs = zip(TOOLS, _LISTED, strict=True)
-        return ListToolsResult(tools=[listed for tool, listed in pairs if is_visible(context, tool)])
+        listed = [listed for tool, listed in pairs if is_visible(context, tool)]
+        return ListToolsResult(tools=[*listed, *(tool for tool, _ in more)])
 
     async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
+        if params.name in added:
+            return await added[params.name][1](context, params.arguments or {})
         if params.name not in (names := [tool.name for tool in TOOLS]):
             raise MCPError(INVALID_PARAMS, f"there is no tool {params.name[:100]!a}; there are {', '.join(names)}")
         try:
@@ -65,5 +74,5 @@ def server(
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        get_tool_input_schema={tool.name: tool.input_schema for tool in TOOLS}.get,
+        get_tool_input_schema=schemas.get,
     )

@@ -18,7 +18,8 @@ def add(commands: Commands) -> None:
     parser = command(
         commands, "mcp", mcp,
         "Serve the registry's tools to an MCP client over standard input and output, until it closes them.",
-        more="Listings come from a running overlay; `verify` checks their proofs here, without trusting it.",
+        more="Listings come from a running overlay; `verify` checks their proofs here, without trusting it. With a "
+        "wallet (A2B_WALLET), `hire` pays for work: within `mcp_satoshis_per_day` of its policy, else once you agree.",
     )  # fmt: skip
     parser.add_argument(
         "--chain", metavar="CAIP2", help="the chain on which `verify` expects listings [any main network]"
@@ -39,10 +40,13 @@ async def _serve(url: str, chain: str | None) -> None:
 
     from overlay.app import version
     from overlay.client import AsyncOverlayClient
+    from overlay.hire.wallet import wallet_at
+    from overlay.systems.mcp.hire_tool import HIRE, HireTool
     from overlay.systems.mcp.mcp_server import server
     from overlay.systems.mcp.remote_source import RemoteSource
 
     async with AsyncOverlayClient(url) as client, stdio_server() as (reading, writing):
-        source = RemoteSource(client, chain)
-        served = server(version(), lambda _context: source)
+        source, wallet = RemoteSource(client, chain), wallet_at()
+        more = [(HIRE, HireTool(client, wallet, chain).call)] if (wallet.folder / "key.txt").exists() else []
+        served = server(version(), lambda _context: source, more=more)
         await served.run(reading, writing, served.create_initialization_options())
