@@ -199,6 +199,7 @@ SLOW_FILES = frozenset(
         "overlay/test_dct_command.py",
         "overlay/test_degraded.py",
         "overlay/test_deploy.py",
+        "overlay/test_hidden.py",
         "overlay/test_index_copy.py",
         "overlay/test_light_client.py",
         "overlay/test_memory.py",

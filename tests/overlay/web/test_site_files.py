@@ -1,4 +1,4 @@
-"""Files for crawlers, agents and publishers: sitemap, llms.txt, badges, feeds of one listing, pictures for links."""
+"""Files for crawlers, agents and publishers: sitemap, llms.txt, badges, pictures for links."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-import feedparser
 import pytest
 from aiohttp import ClientSession
 from markdown_it import MarkdownIt
@@ -121,19 +120,3 @@ async def test_a_page_has_a_picture_for_links_where_the_address_is_configured(
     assert f'<meta property="og:image" content="https://a.example/a2b{picture.url}">' in page
     assert (await body(client, picture.url))[:8] == b"\x89PNG\r\n\x1a\n"
     assert len(picture.body) < 40_000
-
-
-async def test_a_listing_is_followed_by_its_feed(serve: Serve, services: AppServices) -> None:
-    systems = (*services.site.systems, "feeds")
-    client = await serve(replace(services, site=replace(services.site, systems=systems)))
-    feed = feedparser.parse(await body(client, f"/v1/feeds/listings/{TOWER}.atom"))
-    assert not feed.bozo, feed.get("bozo_exception")
-    assert "Tower" in feed.feed.title
-    ids = [entry.id for entry in feed.entries]
-    assert len(ids) == len(set(ids)) > 1
-    times = [entry.updated for entry in feed.entries]
-    assert times == sorted(times, reverse=True)
-    assert feed.entries[-1].title.endswith(": registered")
-    await body(client, "/v1/feeds/listings/none.atom", 404)
-    page = (await body(client, f"/listings/{TOWER}")).decode()
-    assert f'href="/v1/feeds/listings/{TOWER}.atom"' in page
