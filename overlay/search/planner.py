@@ -228,10 +228,11 @@ def required_terms(text: str) -> list[frozenset[str]]:
 def _words(text: str) -> list[_QueryWord]:
     """The parts of all words, without repeated stems, and without stop words in a long text."""
     sides = [query_words(side) for side in _OR.split(text)]
-    compounds = list(dict.fromkeys(chain.from_iterable(sides)))
+    compounds = list(dict.fromkeys(chain.from_iterable(sides))) if len(sides) > 1 else sides[0]
     listed = stop_words(part for compound in compounds for part in compound.parts)
     stop = _stop_words(compounds, listed)
     generic = _generic_words(compounds, stop)
+    scoring_only = stop | generic
     is_long = len(compounds) > NAME_WORDS
     by_stem: dict[str, _QueryWord] = {}
     position, last, follows_or = 0, None, False
@@ -241,7 +242,7 @@ def _words(text: str) -> list[_QueryWord]:
             if is_long and compound in stop:
                 continue
             for part in compound.parts:
-                is_stop = compound in stop | generic or (part in listed and not listed >= set(compound.parts))
+                is_stop = compound in scoring_only or (part in listed and not listed >= set(compound.parts))
                 is_alternative = follows_or and not is_stop and len(compound.parts) == 1
                 word = _QueryWord(part, compound, is_stop, position, is_alternative, compound in generic)
                 is_new = by_stem.setdefault(stem(part), word) is word
