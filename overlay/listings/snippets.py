@@ -33,7 +33,7 @@ def usage(listing: Listing) -> UsageSnippets:
     card = listing.card
     if listing.is_flagged:
         return UsageSnippets(id=listing.id, snippets=(), why="A warning of high severity says to look at it first.")
-    snippets = tuple(_of_tool(card) if isinstance(card, McpServer) else _of_agent(card))
+    snippets = tuple(_of_tool(card) if isinstance(card, McpServer) else _of_agent(listing.id, card))
     why = "" if snippets else "Its card has no command and no URL that a program can use as it is."
     return UsageSnippets(id=listing.id, snippets=snippets, why=why)
 
@@ -111,8 +111,9 @@ def _in_json(title: str, file: str, settings: Mapping[str, Any]) -> UsageSnippet
     return UsageSnippet(title=title, file=file, language="json", text=text)
 
 
-def _of_agent(card: AgentCard) -> Iterator[UsageSnippet]:
-    """A call by curl and by Python: the first message of A2A over JSON-RPC, in the version of the card."""
+def _of_agent(id_: str, card: AgentCard) -> Iterator[UsageSnippet]:
+    """A hire by the command line, and a call by curl and by Python: the first message of A2A over JSON-RPC, in the
+    version of the card."""
     binding = next((entry.get("protocolBinding", "") for entry in card.interfaces if entry["url"] == card.url), "")
     if not _PLAIN_URL.fullmatch(card.url) or not urlsplit(card.url).netloc or binding.upper() not in _RPC_BINDINGS:
         return
@@ -122,6 +123,9 @@ def _of_agent(card: AgentCard) -> Iterator[UsageSnippet]:
     lines += [f"-H {quote(f'{name}: {value}')}" for name, value in headers.items()]
     lines.append(f"-d {quote(json.dumps(call))}")
     note = ("# It has prices: 402 says what to pay, and the call is sent again with the payment.\n",) if priced else ()
+    yield UsageSnippet(
+        title="a2b", file="", language="shell", text=f"printf %s {quote(_TEXT)} | a2b hire {quote(id_)} --input -"
+    )
     yield UsageSnippet(title="curl", file="", language="shell", text="".join(note) + " \\\n  ".join(lines))
     yield UsageSnippet(title="Python", file="", language="python", text=_in_python(card.url, call, headers, priced))
 

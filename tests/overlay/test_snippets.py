@@ -116,9 +116,9 @@ def call(card: dict[str, Any]) -> dict[str, str]:
     return {snippet.title: snippet.text for snippet in used(card, Kind.AGENT).snippets}
 
 
-def posted(text: str, folder: Path) -> list[str]:
-    """The arguments with which a shell starts curl."""
-    program = folder / "curl"
+def posted(text: str, folder: Path, name: str = "curl") -> list[str]:
+    """The arguments with which a shell starts a program."""
+    program = folder / name
     program.write_text('#!/bin/sh\nprintf "%s\\0" "$@"\n')
     program.chmod(0o700)
     done = subprocess.run(
@@ -159,6 +159,7 @@ def test_a_url_of_a_card_stays_one_argument(tmp_path: Path) -> None:
     url = "https://echo.example/;touch${IFS}x?a='$(id)'&b=`id`"
     texts = call(agent(url=url))
     assert posted(texts["curl"], tmp_path)[2] == url
+    assert posted(texts["a2b"], tmp_path, "a2b")[0::2] == ["hire", "--input"]
     constants = [node.value for node in ast.walk(ast.parse(texts["Python"])) if isinstance(node, ast.Constant)]
     assert url in constants
 
