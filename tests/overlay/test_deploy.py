@@ -234,7 +234,13 @@ def test_both_proxies_pass_on_one_address_and_no_buffer_holds_streams() -> None:
 async def test_alerts_watch_metrics_that_exist_by_labels_that_they_have(serve: Serve, services: AppServices) -> None:
     def answer() -> dict[str, Any]:
         now = status()
-        row = now["chains"][0] | {"tip": 130, "lag": 5, "mempool": 12, "reorgs": 2}
+        row = now["chains"][0] | {
+            "tip": 130,
+            "lag": 5,
+            "mempool": 12,
+            "reorgs": 2,
+            "peers": {"connected": 8, "networks": 7},
+        }
         rates = {"source": "https://a.example", "at": "2026-01-01T00:00:00Z", "age": 5, "base": "USD", "feeds": []}
         return now | {"chains": [row], "index": {"engine": "fake", "seq": 7, "behind": 3}, "rates": rates}
 
