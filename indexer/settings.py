@@ -26,9 +26,12 @@ DATA, DEMO_DATA = "a2b-data", "a2b-demo"
 """The folders of database and index, relative to the working directory, where none is named: of configured chains, and
 of the packaged one."""
 
-NOT_SETTINGS = frozenset({"A2B_URL", "A2B_KEY", "A2B_DCT_KEY", "A2B_ARC_TOKEN", "A2B_TEST_SHARED", "A2B_REQUIRE_ALL"})
-"""Variables of the commands that query a server or publish, and of the test suite, which may be set when a command
-runs."""
+NOT_SETTINGS = frozenset({
+    "A2B_URL", "A2B_WALLET", "A2B_COINS", "A2B_KEY", "A2B_DCT_KEY", "A2B_ARC_TOKEN", "A2B_TEST_SHARED",
+    "A2B_REQUIRE_ALL",
+})  # fmt: skip
+"""Variables of the commands that query a server, hire or publish, and of the test suite, which may be set when a
+command runs."""
 
 
 _GATEWAY = "the part of the URL before /ipfs/, such as http://127.0.0.1:8080 or https://trustless-gateway.link"

@@ -120,6 +120,7 @@ SLOW_FILES = frozenset(
         "overlay/engines/native/test_merging.py",
         "overlay/engines/native/test_search_kernels.py",
         "overlay/engines/native/test_tables.py",
+        "overlay/hire/test_wallet_coins.py",
         "overlay/engines/test_index_versions.py",
         "overlay/engines/test_removed_folder.py",
         "overlay/engines/test_serving_on_opensearch.py",

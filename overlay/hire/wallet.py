@@ -6,20 +6,28 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from indexer.durable_files import put
 from overlay.hire.journal import Journal
 from overlay.hire.policy import Policy, read_policy
 from overlay.publish import coins, keys
-from overlay.publish.coins import Coin
+from overlay.publish.coins import Coin, CoinsError, largest_first, opened
 from overlay.publish.keys import PrivateKeyError, PublisherKey
-from parsers.bitcoin import base58
+from parsers.bitcoin import base58, beef
 from parsers.bitcoin.address import PREFIXES, address
+from parsers.bitcoin.tx import Outpoint
+from parsers.errors import ParseError
 
 VARIABLE = "A2B_WALLET"
 """The variable that names the folder."""
+
+MAX_BEEF_BYTES, MAX_BEEF_ITEMS = 1 << 20, 100_000
+"""Bytes of a BEEF, and its merkle paths, their nodes, transactions, inputs and outputs: it is stored with its coin."""
 
 USUAL = Path("~/.a2b")
 _WIF = {"mainnet": 0x80, "testnet": 0xEF}
@@ -76,6 +84,39 @@ class Wallet:
         """The coins of a currency that no hire reserves. Raises CoinsError."""
         reserved = self.journal.reserved()
         return [coin for coin in coins.from_file(self.coins_path(currency)) if coin.outpoint not in reserved]
+
+    @property
+    def claimed(self) -> set[Outpoint]:
+        """The coins that a claim of any hire spends: where it was cancelled, they are spent by its cancellation."""
+        return {outpoint for hire in self.journal.all() for outpoint in hire.spent}
+
+    def add_coins(self, coins: Iterable[Coin]) -> list[Coin]:
+        """Add coins of BSV to the file, and return those that are new: of more than one satoshi, not in it, and spent
+        by no claim. Raises CoinsError, OSError; then the file is as before."""
+        file = self.coins_path()
+        _make(self.folder)
+        with suppress(FileExistsError):
+            put(file, b"[]\n", replace=False, mode=0o600)
+        with opened(file) as listed:
+            excluded = self.claimed.union(coin.outpoint for coin in listed)
+            added = [coin for coin in largest_first(coins) if coin.outpoint not in excluded]
+            listed += added
+        return added
+
+    def coin_in(self, data: bytes, outpoint: Outpoint) -> Coin:
+        """The coin of its key that a BEEF proves, with the BEEF. Raises CoinsError."""
+        try:
+            member = beef.read(data, MAX_BEEF_ITEMS).member(outpoint.txid)
+        except ParseError as error:
+            raise CoinsError(f"the BEEF cannot be read: {error}") from None
+        if member is None or member.tx is None or outpoint.vout >= len(member.tx.outputs):
+            raise CoinsError(f"the BEEF has no output {outpoint}")
+        output = member.tx.outputs[outpoint.vout]
+        if output.script != self.key.script:
+            raise CoinsError(f"output {outpoint} is not a plain payment to {self.key.address}")
+        if output.satoshis < 2:
+            raise CoinsError(f"output {outpoint} has {output.satoshis} satoshis, and may carry an inscription")
+        return Coin(outpoint, output.satoshis, None, data)
 
     def address(self, coin: str = "bsv", network: str | None = None) -> str:
         """The address of its key on the chain of a coin."""

@@ -63,8 +63,11 @@ def opened(coins: Path | list[Coin]) -> Iterator[list[Coin]]:
         before, stored = list(listed), dict(zip(listed, entries, strict=True))
         yield listed
         if listed != before:
-            document = json.dumps([stored.get(coin) or _entry(coin) for coin in listed], indent=1, ensure_ascii=False)
-            put(file, f"{document}\n".encode("utf-8", "surrogatepass"), replace=True)
+            text = json.dumps([stored.get(coin) or _entry(coin) for coin in listed], indent=1, ensure_ascii=False)
+            document = f"{text}\n".encode("utf-8", "surrogatepass")
+            if len(document) > MAX_BYTES or len(listed) > MAX_COINS:
+                raise CoinsError(f"{file} would have more than {MAX_COINS:,} coins or {MAX_BYTES:,} bytes")
+            put(file, document, replace=True)
 
 
 def replace_spent(coins: list[Coin], spent: Collection[Outpoint], change: Iterable[Coin]) -> None:
