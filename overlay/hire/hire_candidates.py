@@ -120,7 +120,7 @@ def reasons(item: Mapping[str, Any], price: CallPrice | None, is_newest: bool) -
         yield "it states no price"
     elif price.offer.interval:
         yield f"its price is for an interval: {price.offer.interval[:40]}"
-    yield from (f"warning {code}" for code in _codes(item)[:5])
+    yield from (f"warning {code}" for code in [*dict.fromkeys(_codes(item))][:5])
 
 
 def _codes(item: Mapping[str, Any]) -> list[str]:

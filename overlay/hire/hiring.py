@@ -17,7 +17,7 @@ from indexer.headers.networks import by_caip2
 from overlay.client import calls, newest
 from overlay.client.async_client import AsyncOverlayClient
 from overlay.client.errors import ClientError, NotThereError, NotVerifiedError
-from overlay.client.listing_source import verified
+from overlay.client.listing_source import ClientSource, verified
 from overlay.client.payment_claims import PAYABLE, SignedPayment, build_claim, stage_of
 from overlay.hire import agent_call, hire_candidates
 from overlay.hire.agent_link import AgentLink, UnreachableError
@@ -43,6 +43,7 @@ from overlay.hire.wallet import Wallet
 from overlay.publish.coins import Coin, opened, replace_spent
 from overlay.publish.transactions import change_of
 from overlay.verify.trusted_source import TrustedSource
+from parsers.bitcoin.address import PREFIXES, p2pkh_hash
 from parsers.cards.offers import Offer
 from parsers.claims.amount_due import due, satoshis
 
@@ -182,7 +183,8 @@ class Hiring:
             partial(self.client.ask, is_checked=False), str(item["id"]), self._trusted, None, self._expected
         )
         if report.missing:
-            raise NotVerifiedError(f"it is not proved: {', '.join(report.missing)}", report)
+            detail = next(step.detail for step in report.steps if step.step == report.missing[0])
+            raise NotVerifiedError(f"it is not proved: {', '.join(report.missing)} ({detail})", report)
         if objection := hire_candidates.objection(source.item, allow_local=self._allow_local):
             raise HireError(objection)
         called = hire_candidates.endpoint_of(source.entry(), over_http=request.over_http)
@@ -195,15 +197,24 @@ class Hiring:
             if "may have a newer revision" in str(error):
                 raise
             why_not = str(error)
-        price = await self._price(str(source.item["id"]), source.offers(), request)
+        price = await self._price(source, request)
         why = tuple(hire_candidates.reasons(source.item, price, not why_not))
         return HireCandidate(
             item=source.item, report=report, source=source, protocol=called[0], endpoint=called[1], price=price,
             is_newest=not why_not, why_not_newest=why_not, reasons=why,
         )  # fmt: skip
 
-    async def _price(self, id_: str, offers: Sequence[Offer], request: HireRequest) -> CallPrice | None:
+    def _reaches(self, offer: Offer, network: str) -> bool:
+        """Whether a payment in a coin of the wallet can reach the address of an offer."""
+        return any(
+            p2pkh_hash(offer.address.strip(), PREFIXES[currency.lower()][network]) is not None
+            for currency in self._currencies()
+            if currency in PAYABLE and currency in offer.accepted
+        )
+
+    async def _price(self, source: ClientSource, request: HireRequest) -> CallPrice | None:
         """The price of the call; None where there is nothing to pay. Raises HireError."""
+        id_, offers, network = str(source.item["id"]), source.offers(), self._network(source.item)
         skill = request.skill or request.tool
         usable = [
             offer
@@ -221,9 +232,15 @@ class Hiring:
             rate = await self._rate_of(offer.currency, currency)
             return await quotes.rate(id_, offer, currency, least) if rate is None else rate
 
-        prices = await call_prices(usable, self._currencies(), rate_of)
+        payable = [offer for offer in usable if self._reaches(offer, network)]
+        prices = await call_prices(payable, self._currencies(), rate_of)
         if not prices:
-            raise HireError("no price can be paid from this wallet, or no exchange rate for it is trusted here")
+            why = (
+                "no exchange rate for it is trusted here"
+                if payable
+                else "no address of it is one of this wallet's coins"
+            )
+            raise HireError(f"no price can be paid: {why}")
         price = prices[0]
         most = await self._most(request.cap, price)
         if request.cap != Cap() and most is None:

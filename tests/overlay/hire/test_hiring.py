@@ -10,7 +10,7 @@ import pytest
 
 from overlay.client import AsyncOverlayClient
 from overlay.hire.call_price import Cap
-from overlay.hire.hiring import HireRequest, HireTerms, Hiring, NoConsentError
+from overlay.hire.hiring import HireError, HireRequest, HireTerms, Hiring, NoConsentError
 from overlay.hire.journal import Hire, HireState
 from tests.overlay.hire.world import World
 from tests.running import a2b_here
@@ -144,3 +144,8 @@ def test_a_new_wallet_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> No
     ]  # fmt: skip
     again = a2b_here("wallet", "new", "--wallet", str(folder), cwd=tmp_path)
     assert (again.returncode, "has key.txt already" in again.stderr) == (2, True)
+
+
+async def test_an_address_that_no_payment_reaches_is_no_price(world: World, tmp_path: Path) -> None:
+    with pytest.raises(HireError, match="no address of it is one of this wallet's coins"):
+        await hired(world, tmp_path, world.ids["placeholder"])

@@ -126,6 +126,7 @@ def hiring_world(home: Path) -> Iterator[World]:
         "deposit": price(id="deposit", amount="0.0006", depositPct="0.5", address=tills[1]),
         "plain": price(id="plain", address=tills[2]),
         "old": price(id="old", address=tills[3]),
+        "placeholder": price(id="placeholder", address="1WatchtowerAddr"),
     }
     with agent_server(home, *prices.values()) as served:
         kit = ChainKit()
