@@ -86,7 +86,7 @@ _PAYMENTS = (
     "parsers/claims/payment.py",
     "overlay/systems/payments/",
     "overlay/client/payment_claims.py",
-    "overlay/hire/",
+    "overlay/client/hire/",
 )
 """Where a claim is a payment claim. Elsewhere a body of the API and a fact of Motebit have the name outside."""
 

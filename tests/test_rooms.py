@@ -84,7 +84,7 @@ ORDER = {
     " public_addresses http_body sqlite_integrity headers chains store failures state_hash resolution admission sync"
     " fetcher rates setting_values settings diagnosis snapshot sqlite_heights",
     "overlay": "text jobs installation search answers engines listings duplicates projection pricing verify publish api"
-    " web client hire app commands systems cli __main__",
+    " web client app commands systems cli __main__",
 }
 """The parts of each room, from those that import no other to those that nothing imports."""
 
@@ -265,7 +265,7 @@ def test_each_library_is_fenced() -> None:
 UNBOUNDED_JSON = (
     "indexer/admission/", "indexer/chains/files/", "indexer/sqlite_integrity.py", "indexer/store/",
     "overlay/api/cursors.py", "overlay/api/identity_key.py", "overlay/api/search_answer.py", "overlay/commands/",
-    "overlay/hire/journal.py", "overlay/listings/recent_changes.py", "overlay/publish/coins.py",
+    "overlay/client/hire/journal.py", "overlay/listings/recent_changes.py", "overlay/publish/coins.py",
     "overlay/systems/delegateos/",
     "overlay/systems/liveness/store.py", "overlay/systems/motebit/store_", "overlay/systems/mrp/store.py",
     "overlay/systems/payments/",
@@ -350,7 +350,6 @@ FENCES: dict[str, tuple[str, ...]] = {
         "indexer/fetcher/",
         "indexer/rates/feed_client.py",
         "overlay/client/",
-        "overlay/hire/agent_link.py",
     ),
     "idna": ("parsers/pointers/locator.py",),
     "isal": ("indexer/snapshot/exporter.py", "overlay/api/compression.py"),

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from overlay.answers.verdicts import SubmittedReceipts
+    from overlay.client.hire.hiring import Consent, HireOptions
+    from overlay.client.hire.journal import Hire
+    from overlay.client.hire.policy import Policy
+    from overlay.client.hire.wallet import Wallet
     from overlay.client.payment_claims import SignedPayment
     from overlay.publish.coins import Coin
     from overlay.publish.keys import PublisherKey
@@ -160,7 +164,7 @@ class AsyncOverlayClient:
         if source.item["status"] != "live":
             raise NotVerifiedError(f"{report.id} is {source.item['status']}, and only a live listing is paid", report)
         if not newest_unchecked:
-            await newest.confirm(report, source, self.base, against, self._ask_at)
+            await newest.confirm(report, source, self.base, against, self.ask_at)
         offer = choose_offer(source.offers(), config_id, skill)
         rate = None
         if offer.currency != CURRENCY and CURRENCY in offer.accepted:
@@ -196,7 +200,38 @@ class AsyncOverlayClient:
             body["payment"] = {"beef": beef}
         return await self.send(calls.submit_evidence(body | ({"bind": bind} if bind else {})))
 
-    async def _ask_at(self, url: str, call: Call[Any]) -> Any:
+    async def hire(
+        self,
+        need: str,
+        *,
+        wallet: Wallet | Path | None = None,
+        policy: Policy | None = None,
+        input: str | bytes | None = None,  # noqa: A002 - the name outside
+        most_satoshis: int | None = None,
+        out: Path | None = None,
+        agree: Consent | None = None,
+        **options: Unpack[HireOptions],
+    ) -> Hire:
+        """Hire an agent or tool for a need in words, or by its id: choose, verify, consent, pay, call, wait and check
+        (docs/hire.md). `input` is what is sent, by default the need. Without `agree`, which asks a person, only the
+        policy decides, by default that of the wallet (`A2B_WALLET`). The answer is in the files of the hire.
+
+        Raises HireError, UnreachableError where it can go on (`Hiring.proceed`), and those of `pay`."""
+        from overlay.client.hire.call_price import Cap
+        from overlay.client.hire.hiring import HireRequest, Hiring, agree_by_policy
+        from overlay.client.hire.wallet import Wallet, wallet_at
+
+        held = wallet if isinstance(wallet, Wallet) else wallet_at(wallet)
+        hiring = Hiring(self, held, policy=policy, agree=agree or agree_by_policy, **options)
+        content = need if input is None else input
+        request = HireRequest(
+            need=need, content=content.encode() if isinstance(content, str) else content,
+            is_text=isinstance(content, str), cap=Cap(most_satoshis), within_policy=agree is None,
+            out="" if out is None else str(out),
+        )  # fmt: skip
+        return await hiring.hire(request)
+
+    async def ask_at(self, url: str, call: Call[Any]) -> Any:
         """The answer of another overlay as JSON, within the same limits."""
         async with AsyncOverlayClient(url, self.limits) as other:
             return await other.ask(call, is_checked=False)

@@ -100,6 +100,7 @@ class OverlayClient:
     quote = _waiting(AsyncOverlayClient.quote)
     verify = _waiting(AsyncOverlayClient.verify)
     pay = _waiting(AsyncOverlayClient.pay)
+    hire = _waiting(AsyncOverlayClient.hire)
     pay_check = _waiting(AsyncOverlayClient.pay_check)
     payment = _waiting(AsyncOverlayClient.payment)
     rate = _waiting(AsyncOverlayClient.rate)

@@ -17,11 +17,11 @@ from overlay.text.terminal import complain, say, say_json
 from parsers.claims.complaints import CODES, WITHDRAWN
 
 if TYPE_CHECKING:
+    from overlay.client.hire.hire_candidates import HireCandidate
+    from overlay.client.hire.hiring import HireRequest, HireTerms, Hiring
+    from overlay.client.hire.journal import Hire
+    from overlay.client.hire.wallet import Wallet
     from overlay.commands.options import Commands
-    from overlay.hire.hire_candidates import HireCandidate
-    from overlay.hire.hiring import HireRequest, HireTerms, Hiring
-    from overlay.hire.journal import Hire
-    from overlay.hire.wallet import Wallet
     from overlay.publish.coins import Coin
 
 MAX_INPUT = 16 << 20
@@ -136,7 +136,7 @@ def hire(args: Namespace) -> int:
 
 async def _cancel(args: Namespace) -> Hire:
     """Take a hire back."""
-    from overlay.hire.cancelling import cancel
+    from overlay.client.hire.cancelling import cancel
     from overlay.publish.broadcast import to_arc, to_node
     from overlay.publish.transactions import Draft
 
@@ -172,8 +172,8 @@ async def _approved(held: Wallet, offered: Hire) -> Hire:
     """The hire that a model asked for, once the person agrees. Raises NoConsentError."""
     from dataclasses import replace
 
-    from overlay.hire.hiring import HireTerms, NoConsentError
-    from overlay.hire.journal import HireState
+    from overlay.client.hire.hiring import HireTerms, NoConsentError
+    from overlay.client.hire.journal import HireState
 
     if offered.state is not HireState.OFFERED:
         return offered
@@ -188,7 +188,7 @@ async def _approved(held: Wallet, offered: Hire) -> Hire:
 
 
 def _hiring(args: Namespace, client: Any, held: Wallet) -> Hiring:
-    from overlay.hire.hiring import Hiring, agree_by_policy, pick_first
+    from overlay.client.hire.hiring import Hiring, agree_by_policy, pick_first
     from overlay.verify.trusted_source import open_source
 
     return Hiring(
@@ -199,8 +199,8 @@ def _hiring(args: Namespace, client: Any, held: Wallet) -> Hiring:
 
 
 def _request(args: Namespace) -> HireRequest:
-    from overlay.hire.call_price import Cap
-    from overlay.hire.hiring import HireRequest
+    from overlay.client.hire.call_price import Cap
+    from overlay.client.hire.hiring import HireRequest
 
     cap = Cap(args.max_satoshis)
     if args.max_price is not None:
@@ -269,7 +269,7 @@ def _price_words(candidate: HireCandidate) -> str:
 
 async def _agree(terms: HireTerms) -> bool:
     """Show the terms to a person; returns whether it agrees."""
-    from overlay.hire.hire_candidates import host_of
+    from overlay.client.hire.hire_candidates import host_of
 
     hire_, host = terms.hire, host_of(terms.hire.endpoint)
     say()
@@ -333,7 +333,7 @@ def _report(args: Namespace) -> int:
 
     from overlay.answers.record import as_json
     from overlay.client import AsyncOverlayClient
-    from overlay.hire import outcome
+    from overlay.client.hire import outcome
 
     if args.hire is None or sum((args.rate, bool(args.complain), args.withdraw)) != 1:
         raise UsageError("name a hire, and one of --rate, --complain and --withdraw")
@@ -384,7 +384,7 @@ def hire_json(entry: Hire) -> dict[str, Any]:
 
 def wallet(args: Namespace) -> int:
     """Print a wallet, after making it or adding coins to it."""
-    from overlay.hire.wallet import new_wallet
+    from overlay.client.hire.wallet import new_wallet
 
     held, added = _wallet(args), None
     if {bool(args.output), bool(args.beef)} != {args.what == "add"}:
@@ -415,7 +415,7 @@ def wallet(args: Namespace) -> int:
 
 def _coin(args: Namespace, held: Wallet) -> Coin:
     """The coin of an output in a BEEF."""
-    from overlay.hire.wallet import MAX_BEEF_BYTES
+    from overlay.client.hire.wallet import MAX_BEEF_BYTES
     from parsers.bitcoin.tx import Outpoint
 
     try:
@@ -435,7 +435,7 @@ def _unspent(args: Namespace, held: Wallet) -> list[Coin]:
     """The coins of the wallet's address that a node has, or the service that `A2B_COINS` names."""
     import asyncio
 
-    from overlay.hire.whatsonchain import SERVICE, VARIABLE, WhatsOnChainCoins
+    from overlay.client.hire.whatsonchain import SERVICE, VARIABLE, WhatsOnChainCoins
     from overlay.publish.coins import from_file, from_node
 
     if args.node:
@@ -449,6 +449,6 @@ def _unspent(args: Namespace, held: Wallet) -> list[Coin]:
 
 
 def _wallet(args: Namespace) -> Wallet:
-    from overlay.hire.wallet import wallet_at
+    from overlay.client.hire.wallet import wallet_at
 
     return wallet_at(args.wallet, args.key_file, args.coins)

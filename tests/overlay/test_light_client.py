@@ -63,8 +63,8 @@ def test_the_libraries_of_the_server_are_those_of_its_extra() -> None:
 def test_client_verifier_and_all_that_pays_and_publishes_are_imported_without_the_server(tmp_path: Path) -> None:
     program = (
         "from importlib import import_module; from pkgutil import walk_packages\n"
-        "import overlay.client, overlay.verify, overlay.publish, overlay.hire\n"
-        "[import_module(module.name) for package in (overlay.client, overlay.verify, overlay.publish, overlay.hire) "
+        "import overlay.client, overlay.verify, overlay.publish\n"
+        "[import_module(module.name) for package in (overlay.client, overlay.verify, overlay.publish) "
         "for module in walk_packages(package.__path__, f'{package.__name__}.')]\nprint('imported')"
     )
     done = python(program, cwd=tmp_path)

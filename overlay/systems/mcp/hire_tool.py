@@ -17,14 +17,14 @@ from pydantic import Field
 from overlay.api.problems import ProblemError
 from overlay.api.request_bodies import Body, checked
 from overlay.client import AsyncOverlayClient, ClientError
-from overlay.hire.agent_call import ArgumentsError
-from overlay.hire.agent_link import EndpointError, UnreachableError
-from overlay.hire.call_price import Cap
-from overlay.hire.hire_candidates import host_of
-from overlay.hire.hiring import HireError, HireRequest, HireTerms, Hiring
-from overlay.hire.journal import ENDS, Hire, HireState, JournalError
-from overlay.hire.policy import PolicyError
-from overlay.hire.wallet import Wallet, WalletError
+from overlay.client.hire.agent_call import ArgumentsError
+from overlay.client.hire.agent_link import EndpointError, UnreachableError
+from overlay.client.hire.call_price import Cap
+from overlay.client.hire.hire_candidates import host_of
+from overlay.client.hire.hiring import HireError, HireRequest, HireTerms, Hiring
+from overlay.client.hire.journal import ENDS, Hire, HireState, JournalError
+from overlay.client.hire.policy import PolicyError
+from overlay.client.hire.wallet import Wallet, WalletError
 from overlay.publish.coins import CoinsError
 from overlay.publish.keys import PrivateKeyError
 from overlay.systems.mcp.tools import NOTICE

@@ -40,7 +40,7 @@ async def _serve(url: str, chain: str | None) -> None:
 
     from overlay.app import version
     from overlay.client import AsyncOverlayClient
-    from overlay.hire.wallet import wallet_at
+    from overlay.client.hire.wallet import wallet_at
     from overlay.systems.mcp.hire_tool import HIRE, HireTool
     from overlay.systems.mcp.mcp_server import server
     from overlay.systems.mcp.remote_source import RemoteSource

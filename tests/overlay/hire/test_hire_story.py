@@ -21,10 +21,10 @@ from aiohttp import web
 from indexer.chains.node.payment_node import nodes_of
 from overlay.client import AsyncOverlayClient, calls
 from overlay.client.calls import Call
-from overlay.hire import outcome
-from overlay.hire.hiring import HireError, HireRequest, Hiring
-from overlay.hire.journal import Hire, HireState, Journal
-from overlay.hire.wallet import Wallet, new_wallet
+from overlay.client.hire import outcome
+from overlay.client.hire.hiring import HireError, HireRequest, Hiring
+from overlay.client.hire.journal import Hire, HireState, Journal
+from overlay.client.hire.wallet import Wallet, new_wallet
 from overlay.systems.payments.store import PaymentStore
 from tests.chainkit import ChainKit, agent
 from tests.conftest import missing

@@ -11,8 +11,8 @@ from mcp import Client
 from mcp_types import ElicitResult
 
 from overlay.client import AsyncOverlayClient
-from overlay.hire.journal import HireState
-from overlay.hire.wallet import Wallet
+from overlay.client.hire.journal import HireState
+from overlay.client.hire.wallet import Wallet
 from overlay.systems.mcp.hire_tool import HIRE, HireTool
 from overlay.systems.mcp.mcp_server import server
 from overlay.systems.mcp.remote_source import RemoteSource

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from overlay.client import AsyncOverlayClient
-from overlay.hire.call_price import Cap
-from overlay.hire.hiring import HireError, HireRequest, HireTerms, Hiring, NoConsentError
-from overlay.hire.journal import Hire, HireState
+from overlay.client import AsyncOverlayClient, OverlayClient
+from overlay.client.hire.call_price import Cap
+from overlay.client.hire.hiring import HireError, HireRequest, HireTerms, Hiring, NoConsentError
+from overlay.client.hire.journal import Hire, HireState
+from overlay.client.hire.policy import Policy
 from tests.overlay.hire.world import World
 from tests.running import a2b_here
 
@@ -149,3 +150,19 @@ def test_a_new_wallet_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> No
 async def test_an_address_that_no_payment_reaches_is_no_price(world: World, tmp_path: Path) -> None:
     with pytest.raises(HireError, match="no address of it is one of this wallet's coins"):
         await hired(world, tmp_path, world.ids["placeholder"])
+
+
+def test_the_client_hires_in_one_call(world: World, tmp_path: Path) -> None:
+    policy = Policy(
+        max_satoshis_per_call=60_000, max_satoshis_per_day=60_000, max_satoshis_per_agent=60_000,
+        newest_unchecked_satoshis=60_000, unverified_domains=True,
+    )  # fmt: skip
+    folder = world.wallet(tmp_path / "wallet").folder
+    options: dict[str, Any] = {"wallet": folder, "allow_local": True, "expected": "bsv:regtest"}
+    with OverlayClient(world.overlay) as overlay:
+        hire = overlay.hire("echo full", input="hello", policy=policy, out=tmp_path / "out", **options)
+        assert (texts(hire), Path(hire.files[0]).parent) == (["echo: hello"], tmp_path / "out")
+        with pytest.raises(NoConsentError, match="max_satoshis_per_day = 60,000"):
+            overlay.hire("echo full", policy=policy, **options)
+        with pytest.raises(NoConsentError, match="max_satoshis_per_call = 0"):
+            overlay.hire("echo full", **options)

@@ -12,12 +12,12 @@ from aiohttp import web
 
 from indexer.errors import RefusedTransactionError
 from overlay.client import AsyncOverlayClient
-from overlay.hire import hiring as steps
-from overlay.hire.agent_link import EndpointError, UnreachableError
-from overlay.hire.cancelling import cancel
-from overlay.hire.hiring import HireError, HireRequest, Hiring
-from overlay.hire.journal import Hire, HireState, Journal
-from overlay.hire.wallet import Wallet
+from overlay.client.hire import hiring as steps
+from overlay.client.hire.agent_link import EndpointError, UnreachableError
+from overlay.client.hire.cancelling import cancel
+from overlay.client.hire.hiring import HireError, HireRequest, Hiring
+from overlay.client.hire.journal import Hire, HireState, Journal
+from overlay.client.hire.wallet import Wallet
 from overlay.publish.transactions import Draft
 from tests.overlay.hire.test_hiring import POLICY, texts
 from tests.overlay.hire.world import World, echo

@@ -20,11 +20,11 @@ from aiohttp import web
 from indexer.chains import http_client, httpx_session
 from indexer.errors import SourceError
 from indexer.settings import NOT_SETTINGS
-from overlay.hire import wallet as wallets
-from overlay.hire import whatsonchain
-from overlay.hire.journal import Hire, HireState
-from overlay.hire.wallet import Wallet, new_wallet
-from overlay.hire.whatsonchain import WhatsOnChainCoins
+from overlay.client.hire import wallet as wallets
+from overlay.client.hire import whatsonchain
+from overlay.client.hire.journal import Hire, HireState
+from overlay.client.hire.wallet import Wallet, new_wallet
+from overlay.client.hire.whatsonchain import WhatsOnChainCoins
 from overlay.publish import coins
 from overlay.publish.coins import Coin, CoinsError
 from parsers.bitcoin import beef

@@ -14,7 +14,7 @@ from typing import Any
 import base58
 from aiohttp import web
 
-from overlay.hire.wallet import Wallet
+from overlay.client.hire.wallet import Wallet
 from overlay.systems.payments.aiohttp_gate import middleware
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.store import PaymentStore

@@ -8,7 +8,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from overlay.hire.replies import Answered, AnswerPart, Reply, WorkFailed, Working
+from overlay.client.hire.replies import Answered, AnswerPart, Reply, WorkFailed, Working
 from parsers.claims.gate_receipts import A2A_METADATA, answer_bytes, receipt_of
 
 MAX_PARTS = 1_000

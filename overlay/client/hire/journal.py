@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from overlay.hire.policy import SpentSatoshis
+from overlay.client.hire.policy import SpentSatoshis
 from parsers.bitcoin.tx import Outpoint, Transaction, read
 
 DAY_SECONDS = 86_400

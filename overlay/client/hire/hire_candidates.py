@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from overlay.client.hire.a2a_forms import version_of
+from overlay.client.hire.agent_call import HTTP, MCP
+from overlay.client.hire.call_price import CallPrice
 from overlay.client.listing_source import ClientSource
-from overlay.hire.a2a_forms import version_of
-from overlay.hire.agent_call import HTTP, MCP
-from overlay.hire.call_price import CallPrice
 from overlay.text.rating_words import rating_words
 from overlay.verify import VerificationReport
 from parsers.cards import AgentCard, McpServer

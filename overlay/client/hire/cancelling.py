@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from indexer.errors import RefusedTransactionError
+from overlay.client.hire.hiring import HireError
+from overlay.client.hire.journal import Hire, HireState
+from overlay.client.hire.wallet import Wallet
 from overlay.client.payment_claims import FORKID_COINS
-from overlay.hire.hiring import HireError
-from overlay.hire.journal import Hire, HireState
-from overlay.hire.wallet import Wallet
 from overlay.publish.coins import Coin, opened
 from overlay.publish.relay_policy import RELAYED
 from overlay.publish.transactions import DEFAULT_FEE_RATE, Draft, change_of, fee_of, sign

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 
 from indexer.durable_files import put
-from overlay.hire.journal import Journal
-from overlay.hire.policy import Policy, read_policy
+from overlay.client.hire.journal import Journal
+from overlay.client.hire.policy import Policy, read_policy
 from overlay.publish import coins, keys
 from overlay.publish.coins import Coin, CoinsError, largest_first, opened
 from overlay.publish.keys import PrivateKeyError, PublisherKey

@@ -10,10 +10,10 @@ from typing import Any
 
 from indexer.fetcher.event_data import event_data
 from indexer.retries import retry_after
-from overlay.hire.a2a_forms import TaskInput, input_parts, message_call, poll_call, read_result
-from overlay.hire.agent_link import AgentLink, HttpReply
-from overlay.hire.journal import Hire
-from overlay.hire.replies import Answered, AnswerPart, Busy, Declined, FinalDue, Reply, WorkFailed, Working
+from overlay.client.hire.a2a_forms import TaskInput, input_parts, message_call, poll_call, read_result
+from overlay.client.hire.agent_link import AgentLink, HttpReply
+from overlay.client.hire.journal import Hire
+from overlay.client.hire.replies import Answered, AnswerPart, Busy, Declined, FinalDue, Reply, WorkFailed, Working
 from parsers.cards import strict_json
 from parsers.claims.canonical_json import DocumentError
 from parsers.claims.gate_receipts import (

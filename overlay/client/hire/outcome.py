@@ -7,11 +7,11 @@ from typing import Any
 
 from overlay.answers.verdicts import SubmittedReceipts
 from overlay.client import calls, ratings
-from overlay.client.async_client import AsyncOverlayClient
 from overlay.client.errors import NotThereError
-from overlay.hire.agent_call import request_bytes
-from overlay.hire.journal import Hire
-from overlay.hire.wallet import Wallet
+from overlay.client.hire.agent_call import request_bytes
+from overlay.client.hire.journal import Hire
+from overlay.client.hire.overlay_access import OverlayAccess
+from overlay.client.hire.wallet import Wallet
 from overlay.publish.coins import Coin, unspent
 from parsers.claims.canonical_json import DocumentError
 from parsers.claims.complaints import WITHDRAWN, signed_complaint
@@ -38,7 +38,7 @@ def receipt_fault(hire: Hire, receipt: Mapping[str, Any], answer: bytes) -> str:
     return fault
 
 
-async def is_sent(hire: Hire, client: AsyncOverlayClient, node: str | None) -> bool:
+async def is_sent(hire: Hire, client: OverlayAccess, node: str | None) -> bool:
     """Whether the payments of a hire are in the mempool or a block of a node where one is named, else in a block by the
     overlay. Raises SourceError, ClientError."""
     if node is not None:
@@ -53,7 +53,7 @@ async def is_sent(hire: Hire, client: AsyncOverlayClient, node: str | None) -> b
     return bool(hire.claims)
 
 
-async def rate(hire: Hire, wallet: Wallet, client: AsyncOverlayClient, node: str | None) -> SubmittedReceipts:
+async def rate(hire: Hire, wallet: Wallet, client: OverlayAccess, node: str | None) -> SubmittedReceipts:
     """Submit the receipt of a hire, countersigned with the wallet's Ed25519 key: it publishes which address paid the
     agent, when and how much. Raises DocumentError, ClientError, SourceError, PrivateKeyError."""
     if not hire.receipt or hire.receipt_fault:
@@ -61,9 +61,7 @@ async def rate(hire: Hire, wallet: Wallet, client: AsyncOverlayClient, node: str
     return await client.rate(hire.listing, hire.receipt, wallet.signing_key, node=node)
 
 
-async def complain(
-    hire: Hire, wallet: Wallet, client: AsyncOverlayClient, code: str, node: str | None
-) -> SubmittedReceipts:
+async def complain(hire: Hire, wallet: Wallet, client: OverlayAccess, code: str, node: str | None) -> SubmittedReceipts:
     """Submit the complaint about the last payment of a hire, signed by the key that paid, or take it back. Raises
     DocumentError, ClientError, SourceError, PrivateKeyError."""
     if not hire.claims:

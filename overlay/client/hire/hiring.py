@@ -11,18 +11,15 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from indexer.headers.networks import by_caip2
 from overlay.client import calls, newest
-from overlay.client.async_client import AsyncOverlayClient
 from overlay.client.errors import ClientError, NotThereError, NotVerifiedError
-from overlay.client.listing_source import ClientSource, verified
-from overlay.client.payment_claims import PAYABLE, SignedPayment, build_claim, stage_of
-from overlay.hire import agent_call, hire_candidates
-from overlay.hire.agent_link import AgentLink, UnreachableError
-from overlay.hire.answer_files import store_answer
-from overlay.hire.call_price import (
+from overlay.client.hire import agent_call, hire_candidates
+from overlay.client.hire.agent_link import AgentLink, UnreachableError
+from overlay.client.hire.answer_files import store_answer
+from overlay.client.hire.call_price import (
     CallPrice,
     Cap,
     OverlayQuotes,
@@ -34,12 +31,15 @@ from overlay.hire.call_price import (
     stored_offer,
     usual_fee,
 )
-from overlay.hire.hire_candidates import SHOWN, TRIED, HireCandidate
-from overlay.hire.journal import ENDS, Hire, HireState
-from overlay.hire.outcome import receipt_fault
-from overlay.hire.policy import Expense
-from overlay.hire.replies import Answered, Busy, Declined, FinalDue, Reply, WorkFailed, Working
-from overlay.hire.wallet import Wallet
+from overlay.client.hire.hire_candidates import SHOWN, TRIED, HireCandidate
+from overlay.client.hire.journal import ENDS, Hire, HireState
+from overlay.client.hire.outcome import receipt_fault
+from overlay.client.hire.overlay_access import OverlayAccess
+from overlay.client.hire.policy import Expense, Policy
+from overlay.client.hire.replies import Answered, Busy, Declined, FinalDue, Reply, WorkFailed, Working
+from overlay.client.hire.wallet import Wallet
+from overlay.client.listing_source import ClientSource, verified
+from overlay.client.payment_claims import PAYABLE, SignedPayment, build_claim, stage_of
 from overlay.publish.coins import Coin, opened, replace_spent
 from overlay.publish.transactions import change_of
 from overlay.verify.trusted_source import TrustedSource
@@ -104,6 +104,19 @@ Consent = Callable[[HireTerms], Awaitable[bool]]
 Choice = Callable[[Sequence[HireCandidate]], Awaitable[HireCandidate | None]]
 
 
+class HireOptions(TypedDict, total=False):
+    """Options of `Hiring` that `AsyncOverlayClient.hire` passes on."""
+
+    trusted: TrustedSource | None
+    against: Sequence[str]
+    newest_unchecked: bool
+    expected: str | None
+    allow_local: bool
+    pick: Choice
+    rate_of: RateOf
+    tell: Callable[[str], None]
+
+
 async def pick_first(fitting: Sequence[HireCandidate]) -> HireCandidate | None:
     """The first candidate."""
     return fitting[0]
@@ -115,15 +128,17 @@ async def agree_by_policy(terms: HireTerms) -> bool:
 
 
 class Hiring:
-    """Hires through an overlay with a wallet. `trusted`, `against` and `newest_unchecked` show that a revision is the
-    newest, as in `AsyncOverlayClient.pay`; `expected` is the required chain. `pick` and `agree` ask a person; without
-    them the policy decides. `rate_of` gives exchange rates that the client trusts."""
+    """Hires through an overlay with a wallet; `policy` replaces that of the wallet. `trusted`, `against` and
+    `newest_unchecked` show that a revision is the newest, as in `AsyncOverlayClient.pay`; `expected` is the required
+    chain. `pick` and `agree` ask a person; without them the policy decides. `rate_of` gives exchange rates that the
+    client trusts."""
 
     def __init__(
         self,
-        client: AsyncOverlayClient,
+        client: OverlayAccess,
         wallet: Wallet,
         *,
+        policy: Policy | None = None,
         trusted: TrustedSource | None = None,
         against: Sequence[str] = (),
         newest_unchecked: bool = False,
@@ -134,7 +149,8 @@ class Hiring:
         rate_of: RateOf = no_rate,
         tell: Callable[[str], None] = lambda _sentence: None,
     ) -> None:
-        self.client, self.wallet, self.journal, self.policy = client, wallet, wallet.journal, wallet.policy
+        self.client, self.wallet, self.journal = client, wallet, wallet.journal
+        self.policy = wallet.policy if policy is None else policy
         self._trusted, self._against, self._any_revision = trusted, against, newest_unchecked
         self._expected, self._allow_local = expected, allow_local
         self._pick, self._agree, self._tell = pick, agree, tell
@@ -191,7 +207,7 @@ class Hiring:
         if called is None:
             raise HireError("its card has no endpoint that can be called")
         try:
-            await newest.confirm(report, source, self.client.base, self._against, self._ask_at)
+            await newest.confirm(report, source, self.client.base, self._against, self.client.ask_at)
             why_not = ""
         except NotVerifiedError as error:
             if "may have a newer revision" in str(error):
@@ -225,7 +241,7 @@ class Hiring:
             raise HireError("it has no such price")
         if not usable or any(not offer.amount for offer in usable):
             return None
-        quotes = OverlayQuotes([self.client.base, *self._against], self._ask_at)
+        quotes = OverlayQuotes([self.client.base, *self._against], self.client.ask_at)
         least = 1 if request.cap.satoshis is not None else 2
 
         async def rate_of(offer: Offer, currency: str) -> Decimal | None:
@@ -259,10 +275,6 @@ class Hiring:
 
     def _currencies(self) -> tuple[str, ...]:
         return self.policy.currencies or PAYABLE
-
-    async def _ask_at(self, url: str, call: calls.Call[Any]) -> Any:
-        async with AsyncOverlayClient(url, self.client.limits) as other:
-            return await other.ask(call, is_checked=False)
 
     # -- consent
 

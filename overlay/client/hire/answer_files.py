@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from overlay.hire.replies import AnswerPart
+from overlay.client.hire.replies import AnswerPart
 
 MAX_NAME = 100
 """Characters of the name of a file."""
