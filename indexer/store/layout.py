@@ -17,7 +17,16 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 
 from indexer.declarations import declarations
 from indexer.model import SCHEMA
-from indexer.store import followers, hidden, logos, migrations, nonces, requests, statistics  # noqa: F401 - they declare
+from indexer.store import (  # noqa: F401 - they declare
+    followers,
+    hidden,
+    logos,
+    migrations,
+    nonces,
+    peer_addresses,
+    requests,
+    statistics,
+)
 from indexer.store.database import (
     BUSY_SECONDS,
     DamagedDatabaseError,
