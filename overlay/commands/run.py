@@ -41,6 +41,9 @@ OFF = {
 
 MAX_WORKERS = 64
 
+SITE = ("title", "report", "contact", "imprint", "privacy", "terms", "hide_publish")
+"""Settings about the operator of a site."""
+
 
 def add(commands: Commands) -> None:
     """Add the three commands that run until a signal."""
@@ -52,7 +55,7 @@ def add(commands: Commands) -> None:
         "rates_max_age",
         "public_url", "identity_key", "prices", "relay", "relay_address", "systems", "delegation_roots",
         "gasp_peers", "probe",
-        "submit_broadcast", "price_currency", "meaning",
+        "submit_broadcast", "price_currency", "meaning", *SITE,
         more="With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-demo, on "
         f"127.0.0.1:8080. To follow a node: {NODE}",
     )  # fmt: skip
@@ -75,7 +78,7 @@ def add(commands: Commands) -> None:
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
         "data", "database", "database_read", "search", "host", "port", "metrics", "limits", "log", "trusted_proxies",
         "change_blocks", "public_url", "identity_key", "prices", "relay", "relay_address", "systems",
-        "delegation_roots", "price_currency", "meaning",
+        "delegation_roots", "price_currency", "meaning", *SITE,
     )  # fmt: skip
     parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes that serve [1]")
 

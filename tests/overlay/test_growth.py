@@ -119,7 +119,8 @@ def test_listings_to_rate_are_read_without_those_that_are_rated(engine: Engine, 
     receipts = ReceiptQueries(engine)
 
     def rated(number: int) -> dict[str, Any]:
-        numbers = {"submitted": 1, "rated": 1, "rung": 0, "completed": 1, "failed": 0, "paid_tasks": 0, "customers": 1}
+        names = ("submitted", "rated", "completed", "customers")
+        numbers = dict.fromkeys(names, 1) | dict.fromkeys(("rung", "failed", "paid_tasks", "complaints", "disputed"), 0)
         return {"listing": f"{number}", "score": score, "as_of": NOW if score else 1, **numbers}
 
     check_growth(engine, ratings, rated, lambda: receipts.due(NOW, 100))
