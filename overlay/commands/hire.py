@@ -17,12 +17,16 @@ from overlay.text.terminal import complain, say, say_json
 from parsers.claims.complaints import CODES, WITHDRAWN
 
 if TYPE_CHECKING:
+    from overlay.client.hire.call_price import RateOf
     from overlay.client.hire.hire_candidates import HireCandidate
     from overlay.client.hire.hiring import HireRequest, HireTerms, Hiring
     from overlay.client.hire.journal import Hire
     from overlay.client.hire.wallet import Wallet
     from overlay.commands.options import Commands
     from overlay.publish.coins import Coin
+
+RATES = "A2B_RATES"
+"""The variable that names feeds of exchange rates."""
 
 MAX_INPUT = 16 << 20
 """Bytes of an input."""
@@ -187,6 +191,17 @@ async def _approved(held: Wallet, offered: Hire) -> Hire:
     return held.journal.save(replace(offered, by_policy=False, detail=""), state=HireState.AGREED)
 
 
+def _rates(text: str) -> RateOf:
+    """The rates of the feeds in `A2B_RATES`. Raises UsageError."""
+    from indexer.rates.feed_urls import rate_feeds
+    from overlay.client.hire.client_rates import ClientRates
+
+    try:
+        return ClientRates(rate_feeds(text), tell=complain).rate
+    except ValueError as error:
+        raise UsageError(f"{RATES}: {error}") from None
+
+
 def _hiring(args: Namespace, client: Any, held: Wallet) -> Hiring:
     from overlay.client.hire.hiring import Hiring, agree_by_policy, pick_first
     from overlay.verify.trusted_source import open_source
@@ -194,6 +209,7 @@ def _hiring(args: Namespace, client: Any, held: Wallet) -> Hiring:
     return Hiring(
         client, held, trusted=open_source(args.headers) if args.headers else None, against=args.against,
         newest_unchecked=args.newest_unchecked, expected=args.chain, allow_local=args.allow_local, tell=complain,
+        rate_of=_rates(os.environ.get(RATES, "")),
         pick=pick_first if args.yes else _pick, agree=agree_by_policy if args.yes else _agree,
     )  # fmt: skip
 

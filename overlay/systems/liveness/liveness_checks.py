@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.dns import TxtRecords
@@ -14,7 +15,7 @@ from indexer.settings import Settings
 from indexer.store import Store, Writer
 from overlay.listings.repository import ListingRepository
 from overlay.systems.liveness.probes import failed, probe
-from overlay.systems.liveness.served_card import differences
+from overlay.systems.liveness.served_card import differences, paid_elsewhere
 from overlay.systems.liveness.store import (
     PROBE_CHECK,
     HealthQueries,
@@ -69,26 +70,31 @@ class LivenessChecks:
             outcome = ProbeOutcome(None, code) if busy.refusal.detail == "429" else failed(code)
         if error is not None or method not in _OF_AGENTS:
             return await self._store(url, outcome, now), error
-        differs = await self._compare(url, admit)
+        differs = await self._compare(url, outcome.payees, admit)
         return await asyncio.to_thread(record_probe, self._writer, url, outcome, now, differs), None
 
-    async def _compare(self, url: str, admit: Admit) -> dict[str, tuple[str, ...]]:
-        """In what the card that the host of a URL serves differs from those of the registrations that it names; no
-        differences where it serves none, and no registrations where it is not known."""
-        named = await asyncio.to_thread(self._queries.named, url)
+    async def _compare(self, url: str, payees: Sequence[str], admit: Admit) -> dict[str, tuple[str, ...]]:
+        """In what the card that the host of a URL serves, and the addresses that its 402 names, differ from those of
+        the registrations that it names; no registrations where it is not known what it serves."""
+        named, served = await asyncio.to_thread(self._queries.named, url), b""
         for path in WELL_KNOWN if named else ():
             try:
-                served = (await self._fetcher.get(f"https://{url_host(url)}{path}", same_host=True, admit=admit)).body
+                answer = await self._fetcher.get(f"https://{url_host(url)}{path}", same_host=True, admit=admit)
+                served = answer.body or b""
+                break
             except FetchError as error:
                 if error.refusal.code != "fetch-missing":
                     return {}
-                continue
-            registrations = await asyncio.to_thread(self._repository.listings, named)
-            return {
-                id_: await asyncio.to_thread(differences, registration, served or b"")
-                for id_, registration in registrations.items()
-            }
-        return dict.fromkeys(named, ())
+        if not served and not payees:
+            return dict.fromkeys(named, ())
+        registrations = await asyncio.to_thread(self._repository.listings, named)
+        return {
+            id_: (
+                *(await asyncio.to_thread(differences, registration, served)),
+                *(await asyncio.to_thread(paid_elsewhere, registration, payees)),
+            )
+            for id_, registration in registrations.items()
+        }
 
     async def fail(self, url: str, reason: str, now: int) -> int:
         """Store that a visit failed. Raises StoreError."""

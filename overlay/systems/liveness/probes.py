@@ -25,6 +25,9 @@ from parsers.claims.canonical_json import DocumentError, read
 MOST_READ = 65_536
 """Bytes of an answer that are read."""
 
+MOST_WAYS = 64
+"""Ways to pay of a 402 that are read."""
+
 NO_SUCH_TASK = "a2b-registry-probe-no-such-task"
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -143,12 +146,26 @@ def _refused(answer: PostAnswer) -> ProbeOutcome | None:
     if answer.status in (401, 403):
         return ProbeOutcome(HealthState.NEEDS_AUTH)
     if answer.status == 402:
-        return ProbeOutcome(HealthState.NEEDS_PAYMENT)
+        return ProbeOutcome(HealthState.NEEDS_PAYMENT, payees=tuple(_payees(answer)))
     if answer.status in (429, 503):
         raise FetchError("fetch-busy", str(answer.status), answer.retry_after)
     if answer.status == 410 or answer.status >= 500:
         return ProbeOutcome(HealthState.FAILS, _code_of(answer.status))
     return None
+
+
+def _payees(answer: PostAnswer) -> list[str]:
+    """The addresses that a 402 says may be paid: `accepts` of x402 in its body, or in `data` of a JSON-RPC error."""
+    try:
+        body = read(answer.body, max_bytes=MOST_READ)
+    except DocumentError:
+        return []
+    error = body.get("error") if isinstance(body, dict) else None
+    stated = error.get("data") if isinstance(error, dict) else body
+    accepted = stated.get("accepts") if isinstance(stated, dict) else None
+    ways = accepted[:MOST_WAYS] if isinstance(accepted, list) else []
+    named = (way.get("payTo") for way in ways if isinstance(way, dict))
+    return list(dict.fromkeys(payee for payee in named if isinstance(payee, str) and payee))
 
 
 def _code_of(status: int) -> str:

@@ -34,6 +34,16 @@ def differences(registration: Registration, served: bytes) -> tuple[str, ...]:
     return tuple(_differences(inscribed, card)) if is_of_it else ()
 
 
+def paid_elsewhere(registration: Registration, payees: Sequence[str]) -> tuple[str, ...]:
+    """In what the addresses that the 402 of an agent names differ from those of its card: none where all are in it."""
+    if registration.card_body is None or not payees:
+        return ()
+    card = cards.read_of(registration.state.id, registration.card_body, registration.state.kind)
+    inscribed = _addresses(card.offers) if isinstance(card, AgentCard) else []
+    new = [payee for payee in payees if payee not in {address.strip() for address in inscribed}]
+    return (f"address: {_text(inscribed)} inscribed, {_text(new)} in its 402",) if new else ()
+
+
 def _differences(inscribed: AgentCard, served: AgentCard) -> Iterator[str]:
     for what, before, after in (
         ("URL", [inscribed.url], [served.url]),

@@ -105,12 +105,13 @@ class ProbeTarget(NamedTuple):
 class ProbeOutcome(NamedTuple):
     """The outcome of a visit: `state` is None where the earlier one stays, as the host is busy; `reason` a code of why
     a URL fails or was not checked; `latency_ms` the milliseconds until it answered; `tools` those of an MCP server, as
-    it lists them."""
+    it lists them; `payees` the addresses that a 402 names."""
 
     state: HealthState | None
     reason: str = ""
     latency_ms: int | None = None
     tools: list[Any] | None = None
+    payees: tuple[str, ...] = ()
 
 
 probe_targets = rebuilt_table(

@@ -390,6 +390,26 @@ async def test_a_served_card_with_other_terms_is_a_warning_with_both_values(
     assert differing(registry, id_) == []
 
 
+async def test_a_402_that_names_another_address_is_a_warning_with_both(
+    server: Hostile, registry: ProbedRegistry
+) -> None:
+    price = {"id": "p", "amount": "0.0005", "currency": "BSV", "address": "1BitcoinEaterAddressDontSendf59kuE"}
+    card = agent("Echo", url=f"https://{HOST}/a2a", protocolVersion="0.3.0", **{"x-payment-config": [price]})
+    id_ = await registry.mine(registry.kit.inscribe(card))
+    server.say("/.well-known/agent.json", ok(json.dumps({**card, "x-a2b-id": id_}).encode()))
+    for asked, expected in (
+        ([price["address"]], []),
+        (["1Other"], [f"address: {price['address']} inscribed, 1Other in its 402"]),
+        ([{"x": 1}, None], []),
+    ):
+        ways = [{"payTo": payee, "asset": "BSV"} for payee in asked]
+        demand = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32030, "message": "pay", "data": {"accepts": ways}}}
+        server.say("/a2a", raw(answer("402 Payment Required", json.dumps(demand).encode())))
+        await registry.after(CHECK_INTERVAL)
+        await registry.after(CHECK_INTERVAL)
+        assert [text.partition(" one: ")[2] for text in differing(registry, id_)] == expected
+
+
 def differing(registry: ProbedRegistry, id_: str) -> list[str]:
     """The differences that a listing names."""
     warnings = registry.item(id_)["warnings"]
