@@ -18,15 +18,15 @@ NOW = 1_700_000_000
 
 async def rates_of(file: Path, services: dict[str, tuple[str, int]], text: str = "") -> tuple[ClientRates, list[str]]:
     """The rates of services that quote dollars for BSV at a time, and the sentences about them."""
-    told = list[str]()
+    complaints = list[str]()
     async with RateServer() as server:
         for name, (usd, quoted_at) in services.items():
             path, answer = ANSWERS[name](usd, quoted_at)
             server.send(path, json.dumps(answer).encode())
             text += f" BSV={name}:http://127.0.0.1:{server.port}"
-        rates = ClientRates(rate_feeds(text.format(file=file)), lambda: NOW, told.append)
+        rates = ClientRates(rate_feeds(text.format(file=file)), lambda: NOW, complaints.append)
         await rates.rate("BSV", "USD")
-    return rates, told
+    return rates, complaints
 
 
 def _whatsonchain(usd: str, quoted_at: int) -> tuple[str, Any]:
@@ -52,10 +52,10 @@ ANSWERS = {"whatsonchain": _whatsonchain, "coingecko": _coingecko}
 async def test_two_hosts_have_to_agree(
     tmp_path: Path, services: dict[str, tuple[str, int]], expected: Decimal | None
 ) -> None:
-    rates, told = await rates_of(tmp_path, services)
+    rates, complaints = await rates_of(tmp_path, services)
     assert await rates.rate("USD", "BSV") == expected
     assert await rates.rate("USD", "LTC") is None
-    assert [sentence for sentence in told if "last hour" not in sentence] == []
+    assert [sentence for sentence in complaints if "last hour" not in sentence] == []
 
 
 async def test_a_file_suffices(tmp_path: Path) -> None:

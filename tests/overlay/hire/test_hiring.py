@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from overlay.client import AsyncOverlayClient, OverlayClient
+from overlay.client.hire.agent_call import ArgumentsError
 from overlay.client.hire.call_price import Cap
 from overlay.client.hire.hiring import HireError, HireRequest, HireTerms, Hiring, NoConsentError
 from overlay.client.hire.journal import Hire, HireState
@@ -56,6 +57,15 @@ async def test_the_rest_is_paid_when_the_work_is_done(world: World, tmp_path: Pa
 async def test_plain_http_is_called_where_that_is_requested(world: World, tmp_path: Path) -> None:
     hire, _ = await hired(world, tmp_path, world.ids["plain"], over_http=True)
     assert texts(hire) == ["plain: hello"]
+
+
+async def test_a_tool_of_mcp_is_called_with_arguments(world: World, tmp_path: Path) -> None:
+    arguments = b'{"text": "hello"}'
+    hire, _ = await hired(world, tmp_path, world.ids["tool"], content=arguments)
+    assert (hire.protocol, hire.tool, texts(hire)) == ("mcp", "words", ['{"text": "hello"}', '{"length": 17}'])
+    assert hire.transactions[0].hex_id in world.agent.node.mempool
+    with pytest.raises(ArgumentsError, match="a JSON object of its arguments"):
+        await hired(world, tmp_path, world.ids["tool"], content=b"hello")
 
 
 @pytest.mark.parametrize(

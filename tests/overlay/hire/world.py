@@ -22,6 +22,9 @@ from tests.chainkit import ChainKit, agent
 from tests.overlay.client.world import overlay_over
 from tests.overlay.payments.fake_node import PAYER, FakeNode, address_of, price
 
+MCP = {"initialize": {"protocolVersion": "2025-06-18", "capabilities": {}}, "notifications/initialized": None}
+"""Methods of MCP that are free, with their results."""
+
 Answer = Callable[[Any], Awaitable[Any]]
 
 
@@ -45,7 +48,13 @@ class AgentServer:
 
     async def rpc(self, request: web.Request) -> web.Response:
         message = await request.json()
+        if message["method"] in MCP:
+            return web.json_response({"jsonrpc": "2.0", "id": message.get("id"), "result": MCP[message["method"]]})
         self.calls.append(message)
+        if message["method"] == "tools/call":
+            words = json.dumps(message["params"]["arguments"])
+            result = {"content": [{"type": "text", "text": words}], "structuredContent": {"length": len(words)}}
+            return web.json_response({"jsonrpc": "2.0", "id": message["id"], "result": result})
         return web.json_response(
             {"jsonrpc": "2.0", "id": message["id"], "result": await self.answer(message["params"])}
         )
@@ -120,12 +129,13 @@ class World:
 
 @contextmanager
 def hiring_world(home: Path) -> Iterator[World]:
-    tills = [address_of(bytes([number]) * 32) for number in range(11, 15)]
+    tills = [address_of(bytes([number]) * 32) for number in range(11, 16)]
     prices = {
         "full": price(id="full", address=tills[0]),
         "deposit": price(id="deposit", amount="0.0006", depositPct="0.5", address=tills[1]),
         "plain": price(id="plain", address=tills[2]),
         "old": price(id="old", address=tills[3]),
+        "tool": price(id="tool", address=tills[4], skillIds=["words"]),
         "placeholder": price(id="placeholder", address="1WatchtowerAddr"),
     }
     with agent_server(home, *prices.values()) as served:
@@ -134,8 +144,13 @@ def hiring_world(home: Path) -> Iterator[World]:
         cards = {
             name: agent(f"Echo {name}", **{"url": served.url, "x-payment-config": [one], **more.get(name, {})})
             for name, one in prices.items()
+            if name != "tool"
         }
         listed = {name: kit.inscribe(card, owner=name) for name, card in cards.items()}
+        config = {
+            "mcpServers": {"words": {"url": served.url, "tools": ["words"], "x-payment-config": [prices["tool"]]}}
+        }
+        listed["tool"] = kit.inscribe(config, type="a2b-mcp", owner="tool")
         kit.mine(*listed.values())
         with overlay_over(kit, home) as url:
             yield World(url, served, {name: str(outpoint) for name, outpoint in listed.items()})

@@ -397,12 +397,12 @@ async def test_a_402_that_names_another_address_is_a_warning_with_both(
     card = agent("Echo", url=f"https://{HOST}/a2a", protocolVersion="0.3.0", **{"x-payment-config": [price]})
     id_ = await registry.mine(registry.kit.inscribe(card))
     server.say("/.well-known/agent.json", ok(json.dumps({**card, "x-a2b-id": id_}).encode()))
-    for asked, expected in (
+    for payees, expected in (
         ([price["address"]], []),
         (["1Other"], [f"address: {price['address']} inscribed, 1Other in its 402"]),
         ([{"x": 1}, None], []),
     ):
-        ways = [{"payTo": payee, "asset": "BSV"} for payee in asked]
+        ways = [{"payTo": payee, "asset": "BSV"} for payee in payees]
         demand = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32030, "message": "pay", "data": {"accepts": ways}}}
         server.say("/a2a", raw(answer("402 Payment Required", json.dumps(demand).encode())))
         await registry.after(CHECK_INTERVAL)

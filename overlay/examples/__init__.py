@@ -1,0 +1,1 @@
+"""Programs that show how the parts for agents are used."""
