@@ -1,8 +1,9 @@
 """Visits to endpoints: `python -m tests.bench.bench_probes [--listings N] [--urls N]`.
 
 A day of visits to the URLs of unchanged listings, written one by one: the rows of changes that they write, and the
-milliseconds of each. And the loop over the URLs of many domains, with a clock that only this program moves: how soon
-all are visited, and whether the log of visits keeps the budgets.
+milliseconds of each. The loop over the URLs of many domains, with a clock that only this program moves: how soon all
+are visited, and whether the log of visits keeps the budgets. And the processor time of a request of a visit beside one
+of a card fetch, of the same server.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -19,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from zlib import crc32
 
+import trustme
 from sqlalchemy import func, select
 
 from indexer.fetcher.budgets import VisitRate, VisitRates
@@ -32,10 +34,14 @@ from indexer.store import Store, Writer, connect
 from indexer.store.checks import CHECK_INTERVAL
 from indexer.store.schema import changes
 from overlay.systems.liveness.liveness_checks import LivenessChecks
+from overlay.systems.liveness.probes import probe
 from overlay.systems.liveness.store import HealthState, ProbeMethod, ProbeOutcome, ProbeTarget, record_probe
 from overlay.systems.liveness.store import record_targets as record
+from tests.hostile import HOSTS, Hostile, Net, answer, raw
 from tests.pointer_facts import NOW, Clock
 
+HOST = HOSTS[0]
+CARD = b'{"name": "Agent", "url": "https://agent.example/", "description": "%s"}' % (b"x" * 2_000)
 BATCH = 200
 SECOND = 1_000
 
@@ -138,13 +144,38 @@ def broken_rules(log: Iterable[Visited], rates: VisitRates) -> list[str]:
     return broken
 
 
+async def beside_a_fetch(times: int) -> None:
+    """Print the processor time of a request of a visit, and of a card fetch; that of the server is in both."""
+    authority = trustme.CA()
+    costs = {}
+    async with Hostile(authority) as server:
+        server.say("/card.json", raw(answer("200 OK", CARD)))
+        server.say("/endpoint", raw(answer("200 OK", b"")))
+        fetcher = Net(server, authority).fetcher()
+        works: dict[str, Callable[[], Awaitable[object]]] = {
+            "fetch": lambda: fetcher.get(f"https://{HOST}/card.json"),
+            "visit": lambda: probe(fetcher, f"https://{HOST}/endpoint", ProbeMethod.READ, "+https://registry.example"),
+        }
+        for name, work in works.items():
+            await work()
+            server.requests.clear()
+            begun = time.process_time()
+            for _ in range(times):
+                await work()
+            costs[name] = (time.process_time() - begun) / len(server.requests)
+    visit, fetch = costs["visit"], costs["fetch"]
+    print(f"a request of a visit {visit * 1e3:.2f} ms, of a card fetch {fetch * 1e3:.2f} ms: {visit / fetch:.2f} times")
+
+
 def main() -> None:
-    """Measure both."""
+    """Measure all three."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--listings", type=int, default=100_000)
     parser.add_argument("--domains", type=int, default=1_000)
     parser.add_argument("--urls", type=int, default=10_000)
+    parser.add_argument("--times", type=int, default=300)
     args = parser.parse_args()
+    asyncio.run(beside_a_fetch(args.times))
     with TemporaryDirectory() as folder:
         for name in ("day", "budgets"):
             engine = connect(f"sqlite:///{Path(folder) / name}.db")

@@ -6,6 +6,7 @@ An SQLite file of the wallet. Several processes may use it at once.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -112,6 +113,10 @@ class Journal:
 
     def __init__(self, file: Path, clock: Callable[[], float] = time.time) -> None:
         self._file, self._clock = file, clock
+        try:
+            os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))  # inputs and claims are for its owner alone
+        except OSError as error:
+            raise JournalError(f"{file} cannot be used: {error.strerror}") from None
         with self._opened() as connection:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS hires (id TEXT PRIMARY KEY, created_at INTEGER NOT NULL, "

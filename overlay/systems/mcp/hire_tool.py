@@ -112,6 +112,9 @@ class HireTool:
         return _answer(await hiring.proceed(self._wallet.journal.save(agreed)))
 
     async def _earlier(self, hiring: Hiring, hire: Hire) -> dict[str, Any]:
+        """The answer of a hire that a model asked for: others are the user's alone."""
+        if not hire.by_model:
+            raise HireError("that hire was not asked for with this tool")
         if hire.state is HireState.OFFERED:
             raise HireError(f"the user has not approved it yet: a2b hire --approve {hire.id}")
         if hire.state in ENDS:

@@ -16,7 +16,7 @@ from overlay.client.hire.wallet import Wallet
 from overlay.systems.mcp.hire_tool import HIRE, HireTool
 from overlay.systems.mcp.mcp_server import server
 from overlay.systems.mcp.remote_source import RemoteSource
-from tests.overlay.hire.test_hiring import POLICY
+from tests.overlay.hire.test_hiring import POLICY, hired
 from tests.overlay.hire.world import World
 from tests.running import a2b_here
 
@@ -94,3 +94,9 @@ async def test_wrong_calls_are_refused_in_a_sentence(
 ) -> None:
     result, _ = await called(world, world.wallet(tmp_path / "wallet"), **arguments)
     assert (result.is_error, sentence in result.content[0].text) == (True, True), result.content
+
+
+async def test_hires_of_the_user_are_not_shown_to_a_model(world: World, tmp_path: Path) -> None:
+    hire, wallet = await hired(world, tmp_path, "echo full")
+    result, _ = await called(world, wallet, hire=hire.id)
+    assert (result.is_error, "not asked for with this tool" in result.content[0].text) == (True, True)
