@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from indexer.headers.networks import by_caip2
+from indexer.retries import Backoff
 from overlay.client import calls, newest
 from overlay.client.errors import ClientError, NotThereError, NotVerifiedError
 from overlay.client.hire import agent_call, hire_candidates
@@ -50,6 +51,7 @@ from parsers.claims.amount_due import due, satoshis
 ATTEMPTS = 5
 """Calls that may break off before a hire waits for `--resume`."""
 
+_BACKOFF = Backoff(1.0, 30.0)
 POLL_SECONDS = 2.0
 
 
@@ -415,7 +417,7 @@ class Hiring:
                 if attempt == ATTEMPTS:
                     raise
                 self._tell(f"{error}; calling again")
-                await asyncio.sleep(2.0 ** (attempt - 1))
+                await asyncio.sleep(_BACKOFF.pause(attempt))
         raise AssertionError
 
     async def _taken(self, hire: Hire, reply: Reply) -> Hire:
