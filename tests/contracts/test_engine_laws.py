@@ -334,8 +334,17 @@ def check_admitted(hits: Hits, query: Query, oracle: Oracle) -> None:
     assert all(hit.item == admitted[hit.id].item for hit in hits.hits)
     if not (query.operators and (query.operators.phrases or query.operators.excluded)):
         words = plain_words(query.text)
-        content = [word for word in words if word not in stop_words(words)] or words
+        stop = stop_words(words) - names_in_capitals(query.text)
+        content = [word for word in words if word not in stop] or words
         assert {id_ for id_, document in admitted.items() if content and has_word(document, content)} <= ids
+
+
+def names_in_capitals(text: str) -> set[str]:
+    """The words in capitals of a text that is not all in capitals: names, even where they are function words, as an
+    `OR` with nothing beside it."""
+    if text.isupper():
+        return set()
+    return {word.lower() for word in text.replace(" OR ", " ").split() if len(word) > 1 and word.isupper()}
 
 
 def meets_filters_but_phrases(document: Document, query: Query) -> bool:

@@ -28,7 +28,7 @@ QUERIES = {
     "/getDocumentationForLookupServiceProvider": "?lookupService=ls_agent_registry",
 }
 
-ABSENT = dict.fromkeys(("digest", "sha256", "agent", "task", "subscription"), "x")
+ABSENT = dict.fromkeys(("digest", "sha256", "agent", "task", "subscription", "txid"), "x") | {"number": "1"}
 
 
 @pytest.fixture(scope="module")
