@@ -183,8 +183,8 @@ async def test_a_hidden_listing_is_451_until_its_time_is_over(tmp_path: Path) ->
         hide(context.store.primary, decision(Subject.ID, TOWER, until=int(time.time()) + 1))
         await until_listed(client, TOWER, listed=True)
         feed = await get(client, f"/v1/changes?since={last}")
-        changes = [(change["op"], change["reason"]) for change in feed["changes"] if change["id"] == TOWER]
-        assert (changes[0], changes[-1]) == (("remove", "hidden"), ("upsert", "hidden"))
+        changes = [(change["id"], change["op"]) for change in feed["changes"] if change["reason"] == "hidden"]
+        assert (changes[0], changes[-1]) == ((TOWER, "remove"), (TOWER, "upsert"))
         assert (await get(client, f"/v1/listings/{TOWER}"))["id"] == TOWER
         assert context.store.hidden.decisions() == ()
 
