@@ -30,6 +30,7 @@ from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.fetch_loop import FetchLoop
 from indexer.fetcher.host_names import DomainVerifier
 from indexer.fetcher.http_fetcher import PostAnswer
+from indexer.fetcher.reasons import FetchError
 from indexer.store import Store, Writer, connect
 from indexer.store.checks import CHECK_INTERVAL
 from indexer.store.schema import changes
@@ -62,6 +63,10 @@ class LoggedHosts:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.log: list[Visited] = []
+
+    async def get(self, _url: str, **_options: Any) -> Any:
+        """No host serves a card."""
+        raise FetchError("fetch-missing")
 
     @asynccontextmanager
     async def visit(self, admit: Admit) -> AsyncIterator[Any]:
