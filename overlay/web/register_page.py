@@ -148,7 +148,7 @@ def _prepared(services: AppServices, form: RegistrationForm) -> RegistrationOutc
         if not form.what:
             return RegistrationOutcome(form)
         checked = reviewed(services, form.card, owner=form.owner)
-        if not checked["ok"] or not (form.owner or form.app):
+        if not checked["ok"] or not form.owner:
             return RegistrationOutcome(form, checked)
         kind, coins = _kind(checked), read_lines(form.coins, MAX_COINS)
         app, rate = form.app[:MAX_TEXT], _rate(form.rate)

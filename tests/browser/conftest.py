@@ -84,7 +84,7 @@ class Tab:
 
     def _logged(self, message: Any) -> None:
         if message.type in ("error", "warning") and not any(word in message.text for word in self.expected):
-            self.complaints.append(message.text)
+            self.complaints.append(f"{message.text} {message.location['url']}")
 
     def check(self) -> None:
         """Nothing was complained about, and nobody else was asked for anything."""

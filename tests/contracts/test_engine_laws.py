@@ -20,7 +20,7 @@ from overlay.engines import ENGINES, IndexPosition
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from overlay.search.query import FACETS, SORTS, Hit, Hits, Operators, Query
-from overlay.search.stop_words import stop_words
+from overlay.search.stop_words import GENERIC, stop_words
 from parsers.cards import Skill
 from parsers.cards.intervals import interval_key
 from parsers.cards.usage import ACCESS, AUTH, LAUNCHERS, PROTOCOLS, TRANSPORTS, UNSTATED, Usage
@@ -327,7 +327,7 @@ def comparable(hits: Hits, query: Query) -> object:
 
 def check_admitted(hits: Hits, query: Query, oracle: Oracle) -> None:
     """Every hit meets all filters, and every listing that does, and has a word exactly as it was typed, is a hit; of
-    other words, stop words make none."""
+    other words, stop words make none, and generic words only where there is nothing else."""
     admitted = {document.id: document for document in oracle.documents if meets_filters_but_phrases(document, query)}
     ids = {hit.id for hit in hits.hits}
     assert ids <= set(admitted)
@@ -335,7 +335,8 @@ def check_admitted(hits: Hits, query: Query, oracle: Oracle) -> None:
     if not (query.operators and (query.operators.phrases or query.operators.excluded)):
         words = plain_words(query.text)
         stop = stop_words(words) - names_in_capitals(query.text)
-        content = [word for word in words if word not in stop] or words
+        content = [word for word in words if word not in stop]
+        content = [word for word in content if word not in GENERIC] or content or words
         assert {id_ for id_, document in admitted.items() if content and has_word(document, content)} <= ids
 
 

@@ -25,14 +25,24 @@
   };
   const mark = (result) => result.id ?? result.txid;
 
-  const look = a2b.calm(async () => {
+  /* A change is announced when it is stored, which is before the search knows it: what is not there yet is looked for
+     again, less and less often. */
+  const MOST_SECONDS = 60;
+  let again;
+  const look = async (seconds) => {
     const follow = document.getElementById("follow");
     if (!follow || !stream) return;
     const result = (await results(follow.dataset)).find((one) => !before.has(mark(one)));
     if (result) location.assign(`/publish?${new URLSearchParams({ tx: result.txid })}`);
-  }, 300);
+    else if (seconds < MOST_SECONDS) lookIn(seconds * 2);
+  };
+  const lookIn = (seconds) => {
+    clearTimeout(again);
+    again = setTimeout(look, seconds * 1000, seconds);
+  };
 
   const stop = () => {
+    clearTimeout(again);
     stream?.close();
     stream = null;
     live.textContent = "";
@@ -44,7 +54,7 @@
     before = new Set((await results(wanted)).map(mark));
     stop();
     stream = new EventSource(`/v1/stream?${new URLSearchParams({ since: wanted.seq, epoch: wanted.epoch })}`);
-    stream.onmessage = look;
+    stream.onmessage = () => lookIn(0.3);
     live.textContent = "Waiting for the signed transaction: this page goes on when it is seen.";
   };
 
