@@ -89,6 +89,11 @@ def _resolved(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, A
     return members
 
 
+def object_or_empty(value: Any) -> dict[str, Any]:
+    """A JSON object as it is, an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
 def unhex(text: str, name: str, size: int | None = None) -> bytes:
     """The bytes of lower-case hex, `size` of them if that is given. Raises ParseError; `name` is the member's."""
     try:

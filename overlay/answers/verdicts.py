@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from overlay.answers.items import ItemRating
 from overlay.answers.record import Count, Record, Txid, words
-from parsers.claims.complaints import CODES, WITHDRAWN
+from parsers.claims.complaint_codes import CODES, WITHDRAWN
 
 Scope = Annotated[str, words("block", "chain")]
 

@@ -63,6 +63,10 @@ class NotVerifiedError(ClientError):
         self.report = report
 
 
+class NewerRevisionError(NotVerifiedError):
+    """An overlay names a revision of the listing that it has not had before: there may be a newer one."""
+
+
 def problem_error(url: str, status: int, value: object, retry_after: float | None) -> RemoteProblemError:
     """The exception for an answer of status 400 or above with this JSON as its body."""
     kinds = {404: NotThereError, 429: RemoteProblemError, 451: HiddenError}

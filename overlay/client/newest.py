@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from overlay.client.calls import Call, get
-from overlay.client.errors import ClientError, NotVerifiedError
+from overlay.client.errors import ClientError, NewerRevisionError, NotVerifiedError
 from overlay.client.exchange import base_url
 from overlay.client.listing_source import ClientSource
 from overlay.verify import PROVED, VerificationReport
@@ -41,7 +41,7 @@ async def confirm(
         is_confirmed |= not difference
         sentences.append(f"{url} {difference}")
         if isinstance(answer, dict) and difference and not _is_earlier(source, answer):
-            raise NotVerifiedError(f"{report.id} may have a newer revision: {url} {difference}", report)
+            raise NewerRevisionError(f"{report.id} may have a newer revision: {url} {difference}", report)
     if not is_confirmed:
         raise NotVerifiedError(f"{report.id}: {'; '.join([NEEDED, *sentences])}", report)
 

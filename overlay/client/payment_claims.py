@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -44,12 +44,27 @@ class SignedPayment:
 
     def meta(self, task: str = "") -> dict[str, Any]:
         """The claim as `params._meta` of a call of an MCP tool, with the id of a task that may be repeated."""
-        return {"x-payment": self.value} | ({"x-payment-task": task} if task else {})
+        return claim_meta(self.value, task)
 
     def headers(self, task: str = "") -> dict[str, str]:
         """The claim as headers of a call by HTTP, with the id of a task that may be repeated."""
-        encoded = b64encode(json.dumps(self.value).encode()).decode()
-        return {"A2B-Payment": encoded} | ({"A2B-Task": task} if task else {})
+        return claim_headers(self.value, task)
+
+
+def claim_meta(claim: Mapping[str, Any] | None, task: str) -> dict[str, Any]:
+    """A claim as `params._meta` of a call of an MCP tool, with the id of its task; each only where there is one."""
+    return ({"x-payment": dict(claim)} if claim else {}) | ({"x-payment-task": task} if task else {})
+
+
+def claim_headers(claim: Mapping[str, Any] | None, task: str) -> dict[str, str]:
+    """A claim as headers of a call by HTTP, with the id of its task; each only where there is one."""
+    paid = {"A2B-Payment": b64encode(json.dumps(claim).encode()).decode()} if claim else {}
+    return paid | ({"A2B-Task": task} if task else {})
+
+
+def usual_fee_rate(currency: str) -> int:
+    """Satoshis per 1,000 bytes that a transaction in a currency of PAYABLE pays, so that nodes relay it."""
+    return DEFAULT_FEE_RATE if currency == CURRENCY else 1_000 * RELAYED[currency.lower()][0]
 
 
 def stage_of(offer: Offer, stage: str | None) -> str:
@@ -95,10 +110,9 @@ def build_claim(
         raise PaymentRefusedError("AmountInsufficient", "amount", detail)
     chain = UtxoChain(currency.lower(), network or key.network)
     script = p2pkh(_address(offer, chain))
-    a_byte, dust = RELAYED[chain.coin]
-    usual = DEFAULT_FEE_RATE if currency == CURRENCY else 1_000 * a_byte
-    outputs, rate_of_fee = [TxOutput(needed, script)], usual if fee_rate is None else fee_rate
-    unsigned = fund(outputs, coins, key.script, fee_rate=rate_of_fee, least_change=max(dust, 2))
+    _, dust = RELAYED[chain.coin]
+    paid_rate = usual_fee_rate(currency) if fee_rate is None else fee_rate
+    unsigned = fund([TxOutput(needed, script)], coins, key.script, fee_rate=paid_rate, least_change=max(dust, 2))
     draft = sign(unsigned, key, forkid=chain.coin in FORKID_COINS)
     value = {"configId": offer.id, "stage": stage, "rawTx": draft.raw.hex(), "currency": currency}
     value |= {"refundAddress": refund_address} if refund_address else {}

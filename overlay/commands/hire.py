@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from overlay.commands.options import URL, UsageError, add_json, add_url, command
 from overlay.text.safe_text import on_one_line
 from overlay.text.terminal import complain, say, say_json
-from parsers.claims.complaints import CODES, WITHDRAWN
+from parsers.claims.complaint_codes import CODES, WITHDRAWN
 
 if TYPE_CHECKING:
     from overlay.client.hire.call_price import RateOf

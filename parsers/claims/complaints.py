@@ -14,11 +14,7 @@ from typing import Any, NamedTuple
 
 from parsers.bitcoin.signatures import compressed, public_key, recover_key, sign_message, signed_message_digest
 from parsers.claims.canonical_json import SAFE_INTEGER, DocumentError, jcs
-
-CODES = ("nothing-delivered", "wrong-result", "too-late")
-
-WITHDRAWN = "withdrawn"
-"""The code by which the same key takes a complaint back."""
+from parsers.claims.complaint_codes import CODES, WITHDRAWN
 
 MAX_LISTING = 2_048
 """Characters of the id of a listing."""

@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from parsers.claims.canonical_json import DocumentError, jcs, plain, read, without
+from parsers.json_records import object_or_empty
 
 MEMBER, HEADER, EVENT = "x-a2b-receipt", "A2B-Receipt", "a2b-receipt"
 """Where an answer carries its receipt: a member of `metadata` (A2A) or `_meta` (MCP), the header of a call by HTTP
@@ -54,8 +55,8 @@ def mcp_request(arguments: Any) -> bytes:
 
 def payment_of_part(part: Any) -> Any:
     """The claim in a part of a message, for every version's name of the part; None without one."""
-    data = _object(_object(part).get("data"))
-    data = _object(data.get("data")) if PAYMENT_MEMBER not in data and "data" in data else data
+    data = object_or_empty(object_or_empty(part).get("data"))
+    data = object_or_empty(data.get("data")) if PAYMENT_MEMBER not in data and "data" in data else data
     return data.get(PAYMENT_MEMBER)
 
 
@@ -74,7 +75,7 @@ def receipt_of(result: Mapping[str, Any], metadata: str) -> Any:
     """The receipt that a result of A2A or MCP carries, not verified; None without one."""
     form = _form(result, metadata)
     holder = result[form] if form else result
-    return _object(holder.get(metadata)).get(MEMBER)
+    return object_or_empty(holder.get(metadata)).get(MEMBER)
 
 
 def header_text(receipt: Mapping[str, Any]) -> str:
@@ -121,7 +122,7 @@ def check_receipt(receipt: Mapping[str, Any], task: str, request: bytes, answer:
 def _with_metadata(result: Mapping[str, Any], metadata: str, receipt: Any) -> dict[str, Any]:
     form = _form(result, metadata)
     holder = result[form] if form else result
-    members = without(_object(holder.get(metadata)), MEMBER) | ({} if receipt is None else {MEMBER: receipt})
+    members = without(object_or_empty(holder.get(metadata)), MEMBER) | ({} if receipt is None else {MEMBER: receipt})
     changed = without(holder, metadata) | ({metadata: members} if members else {})
     return {**result, form: changed} if form else changed
 
@@ -130,7 +131,3 @@ def _form(result: Mapping[str, Any], metadata: str) -> str:
     """The member of a result of A2A 1.0 that holds what earlier versions answer itself; "" for these, and for MCP."""
     forms = ("task", "message") if metadata == A2A_METADATA else ()
     return next((form for form in forms if isinstance(result.get(form), dict)), "")
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

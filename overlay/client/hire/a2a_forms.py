@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from overlay.client.hire.replies import Answered, AnswerPart, Reply, WorkFailed, Working
 from parsers.claims.gate_receipts import A2A_METADATA, answer_bytes, receipt_of
+from parsers.json_records import object_or_empty
 
 MAX_PARTS = 1_000
 
@@ -68,19 +69,24 @@ def poll_call(version: str, agent_task: str) -> dict[str, Any]:
 
 def read_result(result: Any) -> Reply:
     """The reply in the result of such a request."""
-    form = _object(result)
-    form = next((_object(form[name]) for name in ("task", "message") if name in form), form)
-    status = _object(form.get("status"))
+    form = object_or_empty(result)
+    form = next((object_or_empty(form[name]) for name in ("task", "message") if name in form), form)
+    status = object_or_empty(form.get("status"))
     state = str(status.get("state", "")).lower().removeprefix("task_state_").replace("_", "-")
     agent_task = str(form.get("id") or form.get("taskId") or "")[:200] if "status" in form else ""
-    status_parts = list(_parts(_object(status.get("message")).get("parts")))
-    body, receipt = answer_bytes(_object(result), A2A_METADATA), receipt_of(_object(result), A2A_METADATA)
+    status_parts = list(_parts(object_or_empty(status.get("message")).get("parts")))
+    body, receipt = (
+        answer_bytes(object_or_empty(result), A2A_METADATA),
+        receipt_of(object_or_empty(result), A2A_METADATA),
+    )
     if state in _AT_WORK:
         return Working(agent_task, body, receipt)
     if state not in _COMPLETED:
         return WorkFailed(f"the task is {state[:40]}: {_words(status_parts)}")
     artifacts = [
-        part for artifact in _list(form.get("artifacts"))[:MAX_PARTS] for part in _parts(_object(artifact).get("parts"))
+        part
+        for artifact in _list(form.get("artifacts"))[:MAX_PARTS]
+        for part in _parts(object_or_empty(artifact).get("parts"))
     ]
     parts = artifacts or status_parts or list(_parts(form.get("parts")))
     return Answered(parts[:MAX_PARTS], body, receipt, agent_task)
@@ -106,8 +112,8 @@ _KIND = {"0.1": "type", "0.3": "kind"}
 
 
 def _parts(value: Any) -> Iterator[AnswerPart]:
-    for part in map(_object, _list(value)[:MAX_PARTS]):
-        file = _object(part.get("file"))
+    for part in map(object_or_empty, _list(value)[:MAX_PARTS]):
+        file = object_or_empty(part.get("file"))
         name = str(part.get("filename") or file.get("name") or "")[:400]
         media = str(part.get("mediaType") or file.get("mimeType") or "application/octet-stream")[:200]
         if isinstance(part.get("text"), str):
@@ -133,7 +139,3 @@ def _words(parts: list[AnswerPart]) -> str:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -4,7 +4,6 @@ HTTP."""
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from overlay.client.hire.a2a_forms import TaskInput, input_parts, message_call, 
 from overlay.client.hire.agent_link import AgentLink, HttpReply
 from overlay.client.hire.journal import Hire
 from overlay.client.hire.replies import Answered, AnswerPart, Busy, Declined, FinalDue, Reply, WorkFailed, Working
+from overlay.client.payment_claims import claim_headers, claim_meta
 from parsers.cards import strict_json
 from parsers.claims.canonical_json import DocumentError
 from parsers.claims.gate_receipts import (
@@ -26,6 +26,7 @@ from parsers.claims.gate_receipts import (
     receipt_of,
 )
 from parsers.errors import ParseError
+from parsers.json_records import object_or_empty
 
 HTTP, MCP = "http", "mcp"
 """Protocols beside the versions of A2A."""
@@ -42,7 +43,7 @@ async def call(link: AgentLink, hire: Hire, claim: Mapping[str, Any] | None) -> 
     """Send the input of a hire with a claim, again or for the first time. Raises EndpointError, UnreachableError."""
     task_input = TaskInput(input_of(hire), hire.is_text, hire.name)
     if hire.protocol == HTTP:
-        return _of_http(await link.post(task_input.content, _paid_headers(hire, claim) | _media(task_input)))
+        return _of_http(await link.post(task_input.content, claim_headers(claim, hire.task) | _media(task_input)))
     if hire.protocol == MCP:
         return await _call_tool(link, hire, claim)
     message = message_call(hire.protocol, hire.task, task_input, claim, hire.skill, hire.agent_task)
@@ -75,11 +76,6 @@ def _rpc_headers(hire: Hire) -> dict[str, str]:
     return {"Content-Type": "application/json", "A2B-Task": hire.task, **version}
 
 
-def _paid_headers(hire: Hire, claim: Mapping[str, Any] | None) -> dict[str, str]:
-    payment = {"A2B-Payment": b64encode(json.dumps(claim).encode()).decode()} if claim else {}
-    return {"A2B-Task": hire.task, **payment}
-
-
 def _media(task_input: TaskInput) -> dict[str, str]:
     return {"Content-Type": "text/plain; charset=utf-8" if task_input.is_text else "application/octet-stream"}
 
@@ -93,11 +89,10 @@ async def _call_tool(link: AgentLink, hire: Hire, claim: Mapping[str, Any] | Non
         return _of_rpc(opened)
     if session := opened.headers.get("mcp-session-id"):
         headers["Mcp-Session-Id"] = session
-    version = _object(_object(_message(opened)).get("result")).get("protocolVersion")
+    version = object_or_empty(object_or_empty(_message(opened)).get("result")).get("protocolVersion")
     headers["MCP-Protocol-Version"] = version if isinstance(version, str) else MCP_VERSION
     await link.post(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode(), headers)
-    meta = {"x-payment-task": hire.task} | ({"x-payment": dict(claim)} if claim else {})
-    params = {"name": hire.tool, "arguments": _json(input_of(hire)), "_meta": meta}
+    params = {"name": hire.tool, "arguments": _json(input_of(hire)), "_meta": claim_meta(claim, hire.task)}
     return _of_rpc(await link.post(_request(2, "tools/call", params), headers), of_tool=True)
 
 
@@ -119,8 +114,8 @@ def _of_http(reply: HttpReply) -> Reply:
 
 def _of_rpc(reply: HttpReply, *, of_tool: bool = False) -> Reply:
     """The reply of JSON-RPC."""
-    message = _object(_message(reply))
-    error = _object(message.get("error"))
+    message = object_or_empty(_message(reply))
+    error = object_or_empty(message.get("error"))
     if (refusal := _refusal(reply, error.get("data"))) is not None:
         return refusal
     if error:
@@ -129,22 +124,21 @@ def _of_rpc(reply: HttpReply, *, of_tool: bool = False) -> Reply:
         return WorkFailed(f"it answers {reply.status}, and not with a result: {reply.body[:300]!a}")
     result = message["result"]
     try:
-        return _of_tool(_object(result)) if of_tool else read_result(result)
+        return _of_tool(object_or_empty(result)) if of_tool else read_result(result)
     except DocumentError as error:
         return WorkFailed(f"its answer has no RFC 8785 form: {error}")
 
 
 def _refusal(reply: HttpReply, data: Any) -> Reply | None:
     """The reply of a gate that does not let the call pass; None for any other."""
-    stated = _object(data)
+    stated = object_or_empty(data)
     detail = str(stated.get("detail") or stated.get("error") or f"status {reply.status}")[:2_000]
     if reply.status in _BUSY:
         pause = retry_after(reply.headers.get("retry-after", ""), MAX_PAUSE_SECONDS)
         return Busy(2.0 if pause is None else pause, detail)
     reason = str(stated.get("reason", ""))[:100]
     if reason == NEEDS_FINAL:
-        tasks = stated.get("a2aTasks")
-        return FinalDue(detail, str(tasks[0])[:200] if isinstance(tasks, list) and tasks else "")
+        return FinalDue(detail)
     return Declined(reason or "payment-required", detail) if reply.status == 402 else None
 
 
@@ -163,7 +157,7 @@ def _of_tool(result: dict[str, Any]) -> Reply:
 
 def _contents(result: Mapping[str, Any]) -> Iterator[AnswerPart]:
     contents = result.get("content")
-    for entry in map(_object, contents[:1_000] if isinstance(contents, list) else ()):
+    for entry in map(object_or_empty, contents[:1_000] if isinstance(contents, list) else ()):
         if isinstance(entry.get("text"), str):
             yield AnswerPart("text/plain", entry["text"].encode("utf-8", "surrogatepass"))
         else:
@@ -176,7 +170,7 @@ def _message(reply: HttpReply) -> Any:
     """The JSON of a body; of a stream of events, the last one with a result or an error."""
     if not reply.headers.get("content-type", "").startswith("text/event-stream"):
         return _json(reply.body)
-    messages = [_object(_json(data)) for data in event_data(reply.body)]
+    messages = [object_or_empty(_json(data)) for data in event_data(reply.body)]
     return next((message for message in reversed(messages) if {"result", "error"} & message.keys()), {})
 
 
@@ -185,10 +179,6 @@ def _json(body: bytes) -> Any:
         return strict_json.answer(body)
     except ParseError:
         return None
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 class ArgumentsError(Exception):

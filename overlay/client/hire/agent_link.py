@@ -6,12 +6,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
-from ipaddress import ip_address
 from typing import NamedTuple
 
 import httpx
 
-from indexer import http_body
+from indexer import http_body, public_addresses
 from parsers.local_hosts import is_public_url
 
 MAX_ANSWER = 64 << 20
@@ -60,15 +59,10 @@ class AgentLink:
     async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
-    @property
-    def host(self) -> str:
-        """The host that is called."""
-        return self._url.host
-
-    async def post(self, body: bytes, headers: Mapping[str, str], path: str = "") -> HttpReply:
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> HttpReply:
         """The answer to a body. Raises EndpointError, UnreachableError."""
         target, host = await self._pinned(), self._url.netloc.decode("ascii")
-        url = self._url.copy_with(host=target, path=self._url.path.rstrip("/") + path if path else self._url.path)
+        url = self._url.copy_with(host=target)
         request = self._http.build_request("POST", url, content=body, headers={**headers, "Host": host})
         request.extensions["sni_hostname"] = self._url.host
         try:
@@ -105,6 +99,5 @@ class AgentLink:
 
 
 def _is_public(text: str) -> bool:
-    address = ip_address(text.partition("%")[0])
-    mapped = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
-    return address.is_global and not address.is_multicast and (mapped is None or mapped.is_global)
+    address = public_addresses.read(text)
+    return address is not None and public_addresses.refused(address) is None

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
 from overlay.client.calls import Call, quote
 from overlay.client.errors import ClientError
 from overlay.client.exchange import base_url
-from overlay.client.payment_claims import PAYABLE, stage_of
-from overlay.publish.relay_policy import RELAYED
-from overlay.publish.transactions import DEFAULT_FEE_RATE
+from overlay.client.payment_claims import PAYABLE, stage_of, usual_fee_rate
 from parsers.cards.fields import Fields
 from parsers.cards.money import plain
 from parsers.cards.offers import Offer, read_offers
@@ -27,6 +24,11 @@ OfferRate = Callable[[Offer, str], Awaitable[Decimal | None]]
 
 AGREEMENT = Decimal("1.05")
 """The most that the largest of several rates is of the smallest where they agree."""
+
+
+def agree(rates: Collection[Decimal], least: int) -> bool:
+    """Whether there are at least so many rates, and all agree."""
+    return len(rates) >= least and max(rates) <= AGREEMENT * min(rates)
 
 
 class CallPrice(NamedTuple):
@@ -47,8 +49,7 @@ CLAIM_BYTES = 500
 
 def usual_fee(price: CallPrice) -> int:
     """The fee in satoshis that the claims of a price are reckoned to cost: two where it has a deposit."""
-    a_byte = Decimal(DEFAULT_FEE_RATE) / 1_000 if price.currency == "BSV" else RELAYED[price.currency.lower()][0]
-    return math.ceil(CLAIM_BYTES * a_byte) * (1 if price.stage == "full" else 2)
+    return -(-CLAIM_BYTES * usual_fee_rate(price.currency) // 1_000) * (1 if price.stage == "full" else 2)
 
 
 class Cap(NamedTuple):
@@ -107,9 +108,7 @@ class OverlayQuotes:
         question = quote(id_, offer.id, currency=currency, stage="full")
         answers = await asyncio.gather(*(self._rate_at(url, question) for url in self._urls))
         rates = [rate for rate in answers if rate is not None]
-        if answers[0] is None or len(rates) < least or max(rates) > min(rates) * AGREEMENT:
-            return None
-        return answers[0]
+        return answers[0] if agree(rates, least) else None
 
     async def _rate_at(self, url: str, question: Call[Any]) -> Decimal | None:
         try:

@@ -9,10 +9,10 @@ from indexer.errors import RefusedTransactionError
 from overlay.client.hire.hiring import HireError
 from overlay.client.hire.journal import Hire, HireState
 from overlay.client.hire.wallet import Wallet
-from overlay.client.payment_claims import FORKID_COINS
-from overlay.publish.coins import Coin, opened
+from overlay.client.payment_claims import FORKID_COINS, usual_fee_rate
+from overlay.publish.coins import Coin
 from overlay.publish.relay_policy import RELAYED
-from overlay.publish.transactions import DEFAULT_FEE_RATE, Draft, change_of, fee_of, sign
+from overlay.publish.transactions import Draft, change_of, fee_of, sign
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, read, serialise
 
 SILENCE_SECONDS = 1_800
@@ -53,17 +53,14 @@ async def cancel(hire: Hire, wallet: Wallet, send: Send) -> Hire:
         journal.save(hire, detail=detail)
         raise HireError(detail) from None
     hire = journal.save(hire, state=HireState.CANCELLED)
-    with opened(wallet.coins_path(hire.currency)) as coins:
-        listed = {coin.outpoint for coin in coins}
-        coins.extend(coin for coin in change_of(draft.tx) if coin.outpoint not in listed)
+    wallet.credit(hire.currency, change_of(draft.tx))
     return hire
 
 
 def respend(hire: Hire, wallet: Wallet) -> Draft:
     """The signed transaction that pays the coins of the last claim of a hire to its wallet."""
     coin = hire.currency.lower()
-    a_byte = RELAYED[coin][0]
-    rate = DEFAULT_FEE_RATE if hire.currency == "BSV" else 1_000 * a_byte
+    rate = usual_fee_rate(hire.currency)
     coins = [Coin(Outpoint.parse(text), satoshis) for text, satoshis in hire.spends[-1].items()]
     script = wallet.key.script
     total = sum(coin.satoshis for coin in coins) - 2 * fee_of([TxOutput(0, script)], len(coins), rate)

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from indexer.rates.feed_client import FeedClient, RatesRefusedError
 from indexer.rates.feed_urls import RateFeed
-from overlay.client.hire.call_price import AGREEMENT
+from overlay.client.hire.call_price import agree
 from parsers.cards.rate_table import RateTable
 
 MAX_AGE = 3_600
@@ -39,9 +39,7 @@ class ClientRates:
         if alone is not None:
             return alone
         by_host = {feed.service or feed.source: rate for feed, rate in reversed(quoted)}
-        rates = list(by_host.values())
-        agree = len(rates) > 1 and max(rates) <= AGREEMENT * min(rates)
-        return quoted[0][1] if agree else None
+        return quoted[0][1] if agree(by_host.values(), 2) else None
 
     async def _fetched(self) -> list[tuple[RateFeed, RateTable]]:
         client = FeedClient()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from overlay.client.hire.a2a_forms import version_of
 from overlay.client.hire.agent_call import HTTP, MCP
 from overlay.client.hire.call_price import CallPrice
-from overlay.client.listing_source import ClientSource
 from overlay.text.rating_words import rating_words
 from overlay.verify import VerificationReport
 from parsers.cards import AgentCard, McpServer
@@ -28,13 +28,13 @@ _RPC = ("", "JSONRPC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HireCandidate:
-    """A listing that is proved here: its item, report and source, how it is called, the price of a call (None for
-    nothing to pay), whether another source confirmed its revision as the newest, else why not, and the reasons for and
-    against it."""
+    """A listing that is proved here: its item and report, the Ed25519 key (hex) that its card states ("" for none), how
+    it is called, the price of a call (None for nothing to pay), whether another source confirmed its revision as the
+    newest, else why not, and the reasons for and against it."""
 
     item: Mapping[str, Any]
     report: VerificationReport
-    source: ClientSource
+    agent_key: str
     protocol: str
     endpoint: str
     price: CallPrice | None
@@ -49,21 +49,18 @@ class HireCandidate:
         return bool(domain.get("verified")) and domain.get("host") == host_of(self.endpoint)
 
     @property
-    def agent_key(self) -> str:
-        """The Ed25519 key (hex) that its card states, "" for none."""
-        entry = self.source.entry()
-        return entry.motebit.public_key if isinstance(entry, AgentCard) and entry.motebit else ""
-
-    @property
     def concerns(self) -> list[str]:
         """Codes of its warnings that need a person."""
         return [code for code in _codes(self.item) if code in CONCERNS]
 
 
+def key_of(entry: AgentCard | McpServer) -> str:
+    """The Ed25519 key (hex) that a card states, "" for none."""
+    return entry.motebit.public_key if isinstance(entry, AgentCard) and entry.motebit else ""
+
+
 def host_of(url: str) -> str:
     """The host of a URL, "" for none."""
-    from urllib.parse import urlsplit
-
     return (urlsplit(url).hostname or "").lower()
 
 

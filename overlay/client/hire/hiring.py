@@ -10,13 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict
 
 from indexer.headers.networks import by_caip2
 from indexer.retries import Backoff
 from overlay.client import calls, newest
-from overlay.client.errors import ClientError, NotThereError, NotVerifiedError
+from overlay.client.errors import ClientError, NewerRevisionError, NotThereError, NotVerifiedError
 from overlay.client.hire import agent_call, hire_candidates
 from overlay.client.hire.agent_link import AgentLink, UnreachableError
 from overlay.client.hire.answer_files import store_answer
@@ -205,21 +206,22 @@ class Hiring:
             raise NotVerifiedError(f"it is not proved: {', '.join(report.missing)} ({detail})", report)
         if objection := hire_candidates.objection(source.item, allow_local=self._allow_local):
             raise HireError(objection)
-        called = hire_candidates.endpoint_of(source.entry(), over_http=request.over_http)
+        entry = source.entry()
+        called = hire_candidates.endpoint_of(entry, over_http=request.over_http)
         if called is None:
             raise HireError("its card has no endpoint that can be called")
         try:
             await newest.confirm(report, source, self.client.base, self._against, self.client.ask_at)
             why_not = ""
+        except NewerRevisionError:
+            raise
         except NotVerifiedError as error:
-            if "may have a newer revision" in str(error):
-                raise
             why_not = str(error)
         price = await self._price(source, request)
         why = tuple(hire_candidates.reasons(source.item, price, not why_not))
         return HireCandidate(
-            item=source.item, report=report, source=source, protocol=called[0], endpoint=called[1], price=price,
-            is_newest=not why_not, why_not_newest=why_not, reasons=why,
+            item=source.item, report=report, agent_key=hire_candidates.key_of(entry), protocol=called[0],
+            endpoint=called[1], price=price, is_newest=not why_not, why_not_newest=why_not, reasons=why,
         )  # fmt: skip
 
     def _reaches(self, offer: Offer, network: str) -> bool:
@@ -430,12 +432,11 @@ class Hiring:
                 self._tell(f"{hire.agent} works on it")
                 members = _receipted(hire, reply) | {"agent_task": agent_task or hire.agent_task, **sign_of_life}
                 return self.journal.save(hire, state=HireState.WORKING, **members)
-            case FinalDue(_, agent_task):
+            case FinalDue():
                 if hire.state is HireState.FINAL_CALLED or not hire.claims:
                     return self.journal.save(hire, state=HireState.FAILED, detail="it asks for a final payment again")
-                self._credit_change(hire)
-                named = agent_task or hire.agent_task
-                return self.journal.save(hire, state=HireState.NEEDS_FINAL, agent_task=named, **sign_of_life)
+                self.wallet.credit(hire.currency, chain.from_iterable(map(change_of, hire.transactions)))
+                return self.journal.save(hire, state=HireState.NEEDS_FINAL, **sign_of_life)
             case Declined(reason, detail):
                 return self.journal.save(
                     hire,
@@ -467,22 +468,12 @@ class Hiring:
         """Store the answer, and count the change of the claims, which the agent sent, among the coins."""
         folder = Path(hire.out) if hire.out else self.wallet.folder / "answers" / hire.id
         stored = store_answer(reply.parts, folder)
-        self._credit_change(hire)
+        if hire.claims:
+            self.wallet.credit(hire.currency, chain.from_iterable(map(change_of, hire.transactions)))
         return self.journal.save(
             hire, state=HireState.ANSWERED, files=tuple(map(str, stored)), **_receipted(hire, reply),
             agent_task=reply.agent_task or hire.agent_task, heard_at=self.journal.now(),
         )  # fmt: skip
-
-    def _credit_change(self, hire: Hire) -> None:
-        if not hire.claims:
-            return
-        with opened(self.wallet.coins_path(hire.currency)) as listed:
-            listed_outpoints = {coin.outpoint for coin in listed}
-            reserved = self.journal.reserved()
-            for tx in hire.transactions:
-                for coin in change_of(tx):
-                    if coin.outpoint not in listed_outpoints | reserved:
-                        listed.append(coin)
 
 
 def _receipted(hire: Hire, reply: Answered | Working) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from overlay.client.hire.overlay_access import OverlayAccess
 from overlay.client.hire.wallet import Wallet
 from overlay.publish.coins import Coin, unspent
 from parsers.claims.canonical_json import DocumentError
-from parsers.claims.complaints import WITHDRAWN, signed_complaint
+from parsers.claims.complaint_codes import WITHDRAWN
+from parsers.claims.complaints import signed_complaint
 from parsers.claims.gate_receipts import check_receipt
 from parsers.claims.motebit.receipts import ReceiptRules, verify_receipt
 

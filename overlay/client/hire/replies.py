@@ -38,7 +38,6 @@ class FinalDue(NamedTuple):
     """The work is done, and the rest is due."""
 
     detail: str
-    agent_task: str = ""
 
 
 class Declined(NamedTuple):

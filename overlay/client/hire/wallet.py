@@ -103,6 +103,13 @@ class Wallet:
             listed += added
         return added
 
+    def credit(self, currency: str, change: Iterable[Coin]) -> None:
+        """Add the change of sent transactions to the coins of a currency, each once, unless a hire reserves it. Raises
+        CoinsError, OSError."""
+        with opened(self.coins_path(currency)) as listed:
+            excluded = self.journal.reserved().union(coin.outpoint for coin in listed)
+            listed += [coin for coin in change if coin.outpoint not in excluded]
+
     def coin_in(self, data: bytes, outpoint: Outpoint) -> Coin:
         """The coin of its key that a BEEF proves, with the BEEF. Raises CoinsError."""
         try:

@@ -26,6 +26,7 @@ from overlay.systems.delegateos.delegated_access import (
 )
 from overlay.text.compact_json import encode
 from parsers.claims.delegateos.capability_token import FORMAT, TokenDeniedError
+from parsers.json_records import object_or_empty
 
 DENIED = -32001
 _GRANTED: web.RequestKey[Access] = web.RequestKey("granted access", Access)
@@ -41,7 +42,7 @@ async def take_token(
     where the message is one of DelegateOS. `tools` maps each tool to whether it acts on a listing."""
     if not isinstance(message, dict):
         return encode(message)
-    params = _object(message.get("params"))
+    params = object_or_empty(message.get("params"))
     try:
         text, contract_id = _token(request, params.pop("_delegateos", None))
         if text is not None:
@@ -53,10 +54,6 @@ async def take_token(
     if str(message.get("method")) in delegateos_messages.METHODS:
         return await delegateos_messages.answer(request, message, document)
     return encode(message)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _token(request: web.Request, meta: Any) -> tuple[str | None, str | None]:
@@ -78,9 +75,9 @@ def _authorize(
     access: DelegatedAccess, text: str, contract_id: str | None, message: dict[str, Any], tools: Mapping[str, bool]
 ) -> Access:
     granted = access.verify(text, contract_id)
-    params = _object(message.get("params"))
+    params = object_or_empty(message.get("params"))
     if message.get("method") == "tools/call" and str(params.get("name")) in tools:
-        names, id_ = [f"tool:{params['name']}"], _object(params.get("arguments")).get("id")
+        names, id_ = [f"tool:{params['name']}"], object_or_empty(params.get("arguments")).get("id")
         if tools[params["name"]] and isinstance(id_, str) and len(id_) <= _MAX_ID:
             names.append(parse_id(id_)[0])
         granted.check(_ACTION, names)

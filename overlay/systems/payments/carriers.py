@@ -14,6 +14,7 @@ from parsers.claims.amount_due import PaymentRefusedError
 from parsers.claims.canonical_json import without
 from parsers.claims.gate_receipts import PAYMENT_MEMBER, a2a_request, mcp_request, payment_of_part
 from parsers.errors import CardError
+from parsers.json_records import object_or_empty
 
 PAYMENT_HEADER, TASK_HEADER = "A2B-Payment", "A2B-Task"
 SUBSCRIPTION_HEADER = "A2B-Subscription"
@@ -75,11 +76,11 @@ def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCal
     message = _message(body)
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str):
         return PaidCall(claim=claim, task=task, subscription=subscription, url=url)
-    method, params, a2a_task = message["method"], _object(message.get("params")), ""
-    meta = _object(params.get("_meta"))
+    method, params, a2a_task = message["method"], object_or_empty(message.get("params")), ""
+    meta = object_or_empty(params.get("_meta"))
     if method in A2A_METHODS:
-        sent = _object(params.get("message"))
-        around, within = _object(params.get("metadata")), _object(sent.get("metadata"))
+        sent = object_or_empty(params.get("message"))
+        around, within = object_or_empty(params.get("metadata")), object_or_empty(sent.get("metadata"))
         meta = around | within
         # A2A 0.1 and 0.2: the client names the task of `tasks/send`; later: the server, and messages repeat its id
         a2a_task = task_id(sent.get("taskId")) or (task_id(params.get("id")) if method.startswith("tasks/") else "")
@@ -101,10 +102,10 @@ def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCal
 
 def request_bytes(body: bytes) -> bytes:
     """The bytes of a call of A2A or MCP that its receipt binds. Raises PaymentRefusedError, DocumentError."""
-    message = _object(_message(body))
-    params = _object(message.get("params"))
+    message = object_or_empty(_message(body))
+    params = object_or_empty(message.get("params"))
     if message.get("method") in A2A_METHODS:
-        return a2a_request(_object(params.get("message")).get("parts"))
+        return a2a_request(object_or_empty(params.get("message")).get("parts"))
     has_arguments = "arguments" in params or message.get("method") in MCP_METHODS
     return mcp_request(params.get("arguments") if has_arguments else without(params, "_meta"))
 
@@ -171,10 +172,6 @@ def _json(raw: bytes) -> Any:
     except CardError:
         return None
     return None if repeated else value
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def task_id(value: Any) -> str:

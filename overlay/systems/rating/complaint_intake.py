@@ -23,7 +23,8 @@ from parsers.bitcoin.signatures import hash160
 from parsers.cards.offers import Offer
 from parsers.claims.amount_due import STAGES
 from parsers.claims.canonical_json import DocumentError, jcs
-from parsers.claims.complaints import WITHDRAWN, Complaint, read_complaint
+from parsers.claims.complaint_codes import WITHDRAWN
+from parsers.claims.complaints import Complaint, read_complaint
 from parsers.claims.payment_proof import PaidOffer, paid_offer
 
 MIN_DEPTH = 6

@@ -12,8 +12,7 @@ from overlay.listings.repository import ListingRepository
 from overlay.systems.rating.listing_facts import FactsReader, listing_of
 from overlay.systems.rating.rating_facts import item_rating
 from overlay.systems.rating.store import ReceiptQueries, StoredReceipt
-from overlay.systems.rating.store_complaint_rows import StoredComplaint
-from overlay.systems.rating.store_complaints import ComplaintQueries, is_counted
+from overlay.systems.rating.store_complaints import ComplaintQueries, ComplaintStanding
 from parsers.claims.rating import BasisEntry, rate
 
 PAGE, COMPLAINTS = 1_000, 100
@@ -70,10 +69,7 @@ class ReceiptReader:
                 record_json(row, entries.get(row.digest.hex()), is_before=facts.record(row).before_transfer)
                 for row in rows[:PAGE]
             ],
-            "complaints": [
-                complaint_json(complaint, is_disputed=is_disputed, is_counted=is_counted(complaint, facts.transfer))
-                for complaint, is_disputed in self._complaints.newest(id_, COMPLAINTS)
-            ],
+            "complaints": [*map(complaint_json, self._complaints.newest(id_, facts.transfer, COMPLAINTS))],
             "next": f"{more.digest.hex()}-{more.counter_signer}" if more else None,
         }
 
@@ -111,12 +107,13 @@ def record_json(row: StoredReceipt, entry: BasisEntry | None, *, is_before: bool
     }
 
 
-def complaint_json(complaint: StoredComplaint, *, is_disputed: bool, is_counted: bool) -> dict[str, Any]:
+def complaint_json(standing: ComplaintStanding) -> dict[str, Any]:
     """A complaint as published, with the payment that it is about."""
+    complaint = standing.complaint
     return {
         "txid": complaint.payment, "code": complaint.code, "at": complaint.stated_at,
         "receivedAt": complaint.received_at, "payer": complaint.payer, "paid": complaint.paid,
         "price": complaint.price, "chain": complaint.chain, "height": complaint.pay_height,
-        "proved": complaint.is_proved, "disputed": is_disputed, "counts": is_counted,
+        "proved": complaint.is_proved, "disputed": standing.is_disputed, "counts": standing.is_counted,
         "document": complaint.document.hex(), "proof": complaint.proof.hex(),
     }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select
 
 from indexer.store.database import writing
@@ -9,7 +11,15 @@ from indexer.store.queries import Queries, insert_new, row_of, upsert
 from overlay.systems.rating.store import RECEIPTS_LOCK, SubmittedDocument, receipts, signed_documents, touch
 from overlay.systems.rating.store_complaint_rows import ComplaintCounts, StoredComplaint, complaints
 from parsers.claims.canonical_json import DocumentError
-from parsers.claims.complaints import WITHDRAWN
+from parsers.claims.complaint_codes import WITHDRAWN
+
+
+class ComplaintStanding(NamedTuple):
+    """A complaint, whether a receipt names its payment, and whether it counts (`ComplaintQueries.counts`)."""
+
+    complaint: StoredComplaint
+    is_disputed: bool
+    is_counted: bool
 
 
 class ComplaintQueries(Queries):
@@ -31,14 +41,18 @@ class ComplaintQueries(Queries):
         row = self._first(select(complaints).where(complaints.c.payment == txid))
         return StoredComplaint(**row) if row else None
 
-    def newest(self, listing: str, limit: int) -> list[tuple[StoredComplaint, bool]]:
-        """At most `limit` complaints about a listing, the newest first, each with whether a receipt names its
-        payment."""
+    def newest(self, listing: str, transfer: tuple[str, int, int] | None, limit: int) -> list[ComplaintStanding]:
+        """At most `limit` complaints about a listing, the newest first, with what they are since a transfer."""
         columns = [complaints.c[name] for name in StoredComplaint.__dataclass_fields__]
-        of_listing = select(*columns, _has_receipt().label("disputed")).where(complaints.c.listing == listing)
+        standing = (_has_receipt().label("disputed"), and_(*_counting(transfer)).label("counts"))
+        of_listing = select(*columns, *standing).where(complaints.c.listing == listing)
         rows = self._rows(of_listing.order_by(complaints.c.received_at.desc(), complaints.c.payment).limit(limit))
         return [
-            (StoredComplaint(**{column.name: row[column.name] for column in columns}), bool(row["disputed"]))
+            ComplaintStanding(
+                StoredComplaint(**{column.name: row[column.name] for column in columns}),
+                bool(row["disputed"]),
+                bool(row["counts"]),
+            )
             for row in rows
         ]
 
@@ -49,16 +63,6 @@ class ComplaintQueries(Queries):
         disputed = number.where(_has_receipt())
         with self._engine.connect() as connection:
             return ComplaintCounts(*(connection.execute(query).scalar_one() for query in (number, disputed)))
-
-
-def is_counted(complaint: StoredComplaint, transfer: tuple[str, int, int] | None) -> bool:
-    """Whether a complaint counts by the rule of `ComplaintQueries.counts`."""
-    if not complaint.is_proved or complaint.code == WITHDRAWN:
-        return False
-    if transfer is None:
-        return True
-    chain, height, time = transfer
-    return complaint.pay_height >= height if complaint.chain == chain else complaint.received_at >= time * 1_000
 
 
 def _counting(transfer: tuple[str, int, int] | None) -> list[ColumnElement[bool]]:

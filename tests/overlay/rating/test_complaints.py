@@ -17,7 +17,8 @@ from overlay.systems.rating.complaint_intake import MIN_DEPTH
 from parsers.bitcoin import beef
 from parsers.bitcoin.tx import Outpoint
 from parsers.claims.canonical_json import DocumentError
-from parsers.claims.complaints import CODES, read_complaint, signed_complaint
+from parsers.claims.complaint_codes import CODES
+from parsers.claims.complaints import read_complaint, signed_complaint
 from tests.chainkit import agent
 from tests.overlay.rating.registry import PRICE, Payer, Registry
 from tests.parsers.claims.motebit.signers import ALICE, BOB
