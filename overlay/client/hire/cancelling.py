@@ -52,9 +52,8 @@ async def cancel(hire: Hire, wallet: Wallet, send: Send) -> Hire:
         detail = f"the node refuses to spend its coins again ({error}): {hire.agent} has probably sent the claim"
         journal.save(hire, detail=detail)
         raise HireError(detail) from None
-    hire = journal.save(hire, state=HireState.CANCELLED)
-    wallet.credit(hire.currency, change_of(draft.tx))
-    return hire
+    wallet.credit(hire.currency, change_of(draft.tx), hire.spent)  # a hire killed while it signed has them in the file
+    return journal.save(hire, state=HireState.CANCELLED)
 
 
 def respend(hire: Hire, wallet: Wallet) -> Draft:

@@ -435,7 +435,7 @@ class Hiring:
             case FinalDue():
                 if hire.state is HireState.FINAL_CALLED or not hire.claims:
                     return self.journal.save(hire, state=HireState.FAILED, detail="it asks for a final payment again")
-                self.wallet.credit(hire.currency, chain.from_iterable(map(change_of, hire.transactions)))
+                self.wallet.credit(hire.currency, chain.from_iterable(map(change_of, hire.transactions)), hire.spent)
                 return self.journal.save(hire, state=HireState.NEEDS_FINAL, **sign_of_life)
             case Declined(reason, detail):
                 return self.journal.save(
@@ -469,7 +469,7 @@ class Hiring:
         folder = Path(hire.out) if hire.out else self.wallet.folder / "answers" / hire.id
         stored = store_answer(reply.parts, folder)
         if hire.claims:
-            self.wallet.credit(hire.currency, chain.from_iterable(map(change_of, hire.transactions)))
+            self.wallet.credit(hire.currency, chain.from_iterable(map(change_of, hire.transactions)), hire.spent)
         return self.journal.save(
             hire, state=HireState.ANSWERED, files=tuple(map(str, stored)), **_receipted(hire, reply),
             agent_task=reply.agent_task or hire.agent_task, heard_at=self.journal.now(),

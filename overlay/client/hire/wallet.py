@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +16,7 @@ from indexer.durable_files import put
 from overlay.client.hire.journal import Journal
 from overlay.client.hire.policy import Policy, read_policy
 from overlay.publish import coins, keys
-from overlay.publish.coins import Coin, CoinsError, largest_first, opened
+from overlay.publish.coins import Coin, CoinsError, largest_first, opened, replace_spent
 from overlay.publish.keys import PrivateKeyError, PublisherKey
 from parsers.bitcoin import base58, beef
 from parsers.bitcoin.address import PREFIXES, address
@@ -103,10 +103,11 @@ class Wallet:
             listed += added
         return added
 
-    def credit(self, currency: str, change: Iterable[Coin]) -> None:
-        """Add the change of sent transactions to the coins of a currency, each once, unless a hire reserves it. Raises
-        CoinsError, OSError."""
+    def credit(self, currency: str, change: Iterable[Coin], spent: Collection[Outpoint] = ()) -> None:
+        """Add the change of sent transactions to the coins of a currency, each once, unless a hire reserves it, and
+        drop the coins that they spent. Raises CoinsError, OSError."""
         with opened(self.coins_path(currency)) as listed:
+            replace_spent(listed, spent, ())
             excluded = self.journal.reserved().union(coin.outpoint for coin in listed)
             listed += [coin for coin in change if coin.outpoint not in excluded]
 

@@ -12,7 +12,7 @@ from overlay.listings.repository import ListingRepository
 from overlay.systems.rating.listing_facts import FactsReader, listing_of
 from overlay.systems.rating.rating_facts import item_rating
 from overlay.systems.rating.store import ReceiptQueries, StoredReceipt
-from overlay.systems.rating.store_complaints import ComplaintQueries, ComplaintStanding
+from overlay.systems.rating.store_complaints import ComplaintQueries, ListedComplaint
 from parsers.claims.rating import BasisEntry, rate
 
 PAGE, COMPLAINTS = 1_000, 100
@@ -107,13 +107,13 @@ def record_json(row: StoredReceipt, entry: BasisEntry | None, *, is_before: bool
     }
 
 
-def complaint_json(standing: ComplaintStanding) -> dict[str, Any]:
+def complaint_json(listed: ListedComplaint) -> dict[str, Any]:
     """A complaint as published, with the payment that it is about."""
-    complaint = standing.complaint
+    complaint = listed.complaint
     return {
         "txid": complaint.payment, "code": complaint.code, "at": complaint.stated_at,
         "receivedAt": complaint.received_at, "payer": complaint.payer, "paid": complaint.paid,
         "price": complaint.price, "chain": complaint.chain, "height": complaint.pay_height,
-        "proved": complaint.is_proved, "disputed": standing.is_disputed, "counts": standing.is_counted,
+        "proved": complaint.is_proved, "disputed": listed.is_disputed, "counts": listed.is_counted,
         "document": complaint.document.hex(), "proof": complaint.proof.hex(),
     }  # fmt: skip

@@ -14,7 +14,7 @@ from parsers.claims.canonical_json import DocumentError
 from parsers.claims.complaint_codes import WITHDRAWN
 
 
-class ComplaintStanding(NamedTuple):
+class ListedComplaint(NamedTuple):
     """A complaint, whether a receipt names its payment, and whether it counts (`ComplaintQueries.counts`)."""
 
     complaint: StoredComplaint
@@ -41,14 +41,14 @@ class ComplaintQueries(Queries):
         row = self._first(select(complaints).where(complaints.c.payment == txid))
         return StoredComplaint(**row) if row else None
 
-    def newest(self, listing: str, transfer: tuple[str, int, int] | None, limit: int) -> list[ComplaintStanding]:
+    def newest(self, listing: str, transfer: tuple[str, int, int] | None, limit: int) -> list[ListedComplaint]:
         """At most `limit` complaints about a listing, the newest first, with what they are since a transfer."""
         columns = [complaints.c[name] for name in StoredComplaint.__dataclass_fields__]
-        standing = (_has_receipt().label("disputed"), and_(*_counting(transfer)).label("counts"))
-        of_listing = select(*columns, *standing).where(complaints.c.listing == listing)
+        judged = (_has_receipt().label("disputed"), and_(*_counting(transfer)).label("counts"))
+        of_listing = select(*columns, *judged).where(complaints.c.listing == listing)
         rows = self._rows(of_listing.order_by(complaints.c.received_at.desc(), complaints.c.payment).limit(limit))
         return [
-            ComplaintStanding(
+            ListedComplaint(
                 StoredComplaint(**{column.name: row[column.name] for column in columns}),
                 bool(row["disputed"]),
                 bool(row["counts"]),

@@ -185,6 +185,31 @@ async def test_what_was_taken_back_pays_nobody(world: World, tmp_path: Path) -> 
         await cancel(gone, wallet, send)
 
 
+async def test_coins_of_a_hire_that_was_killed_and_taken_back_pay_for_nothing(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = Journal.save
+
+    def killing(journal: Journal, one: Hire, **members: Any) -> Hire:
+        saved = save(journal, one, **members)
+        if saved.state is HireState.SIGNED:
+            raise KilledError
+        return saved
+
+    async def send(draft: Draft) -> None:
+        world.agent.node.accept(draft.tx)
+
+    wallet = world.wallet(tmp_path / "w", POLICY)
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "save", killing)
+        with pytest.raises(KilledError):
+            await hire(world, wallet, world.ids["full"])
+    killed = wallet.journal.get("")
+    await cancel(killed, wallet, send)
+    assert not {coin.outpoint for coin in wallet.coins()} & killed.spent
+    assert sum(coin.satoshis for coin in wallet.coins()) > 399_900
+
+
 async def test_nothing_is_taken_back_while_the_agent_may_work(world: World, tmp_path: Path) -> None:
     async def fall_silent(request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
