@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from time import time
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from indexer.headers.networks import SCRYPT, by_caip2, mined
+from overlay.answers.observed_tools import ListedTools
 from overlay.api import listing_api, values
 from overlay.api.answers import SERVICES, weak_etag
 from overlay.api.base_url import base_url
@@ -22,7 +24,9 @@ from overlay.api.shared_services import RECEIPTS
 from overlay.engines import EngineError
 from overlay.listings import lookup
 from overlay.listings.pending_changes import SUBJECTS
+from overlay.listings.repository import ListingRepository
 from overlay.listings.snippets import usage
+from overlay.listings.tool_list import tool_list
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.search.query import Query
 from overlay.web.amounts import FAMILIAR, about
@@ -147,9 +151,17 @@ def _page(services: AppServices, base: str, text: str, terms: PriceTerms) -> byt
         "subjects": SUBJECTS,
         "has_feed": "feeds" in services.site.systems,
         "badge_text": badge_text(base, item),
+        "tools": _tools(store, item),
         "usage": usage(lookup.single_listing(store, item["id"])) if "servers" not in item else None,
     }
     return render_within("listing.html", LISTING_BYTES, **shown_values)
+
+
+def _tools(store: ListingRepository, item: Mapping[str, Any]) -> ListedTools | None:
+    """The tools that the URL of a listing lists; None where nobody looked, or it lists none since then."""
+    with suppress(lookup.ListingNotFoundError):
+        return tool_list(store, item["id"]) if item.get("observedTools") else None
+    return None
 
 
 def _prices(item: Mapping[str, Any], terms: PriceTerms, exchange: ExchangeRates) -> dict[str, Any]:

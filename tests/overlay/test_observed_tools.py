@@ -17,6 +17,8 @@ from overlay.client import AsyncOverlayClient
 from overlay.listings.local_source import LocalSource
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.listings.tool_list import tool_list
+from overlay.systems.mcp.remote_source import RemoteSource
+from overlay.systems.mcp.tool_calls import call
 from parsers.claims.tool_manifest import tool_manifest
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
@@ -181,8 +183,14 @@ async def test_tools_are_answered_to_clients(tmp_path: Path) -> None:
             url = str(nobody.url.origin())
         async with AsyncOverlayClient(url) as client:
             listed = await client.tools(str(almanac))
+            shown_to_models = await call(RemoteSource(client), "get", {"id": str(almanac)})
         assert [tool.name for tool in listed.tools] == ["tide_tables", "moon_phase"]
         assert listed.tools[0].input_schema == {"type": "object"}
+        assert [tool["name"] for tool in shown_to_models["tools"]] == ["tide_tables", "moon_phase"]
+        async with session.get(f"/listings/{almanac}", headers={"Accept": "text/html"}) as page:
+            text = await page.text()
+        assert "2 tools that its server lists" in text
+        assert "Predicts high water at harbours" in text
     options = ("--data", str(tmp_path / "data"))
     shown = a2b_here("show", str(almanac), "--tools", *options, cwd=tmp_path).stdout
     assert f"2 tools since {LATER}" in shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from overlay.search.analysis import stem, words
 from overlay.search.stop_words import content_words
@@ -27,6 +27,9 @@ READ, MAX_READ = 64, 500
 
 AS_STORED = ("pending", "deprecated", "sale", "rating", "cost", "tags", "lacks", "byMeaning", "duplicates")
 """Members of a result that are those of the item."""
+
+if TYPE_CHECKING:
+    from overlay.answers.observed_tools import ObservedTool
 
 _SAME = {"same-name": "name", "same-url": "URL", "same-address": "address", "same-text": "text"}
 """The part of an older listing that a warning is about, by its code."""
@@ -56,6 +59,15 @@ def listing(item: Json) -> dict[str, Any]:
     if offers := item.get("offers"):
         form["offers"] = [compact(offer) | {"interval": interval_key(offer["interval"])} for offer in offers]
     return form | {"runnable": _is_runnable(item)} if "command" in item else form
+
+
+def named_tool(tool: ObservedTool) -> dict[str, Any]:
+    """A tool that a server lists, without its schema."""
+    return compact({"name": tool.name, "description": tool.description[:MOST_OF_TOOL]})
+
+
+MOST_OF_TOOL = 200
+"""Characters of the description of a tool that a server lists."""
 
 
 def result(item: Json, question: Set[str] = frozenset()) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from overlay.answers.observed_tools import ListedTools
 from overlay.api import protocol_requests
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.executors import LOOKUPS, run_in
@@ -23,6 +24,7 @@ from overlay.api.routes import JSON, Route
 from overlay.api.services import AppServices
 from overlay.api.shared_services import VERIFIER
 from overlay.api.systems import SystemApi
+from overlay.listings.tool_list import tool_list
 from overlay.text.compact_json import encode
 from parsers.cards import strict_json
 from parsers.errors import ParseError
@@ -68,6 +70,10 @@ class HttpSource:
     async def get(self, id_: str) -> Mapping[str, Any]:
         """A listing."""
         return await protocol_requests.get(self._request, id_)
+
+    async def observed_tools(self, id_: str) -> ListedTools:
+        """The tools that its URL lists."""
+        return await run_in(self._request, LOOKUPS, tool_list, self._request.app[SERVICES].store, id_)
 
     async def history(self, id_: str) -> Mapping[str, Any]:
         """The revisions of a listing."""

@@ -6,6 +6,7 @@ from asyncio import to_thread
 from collections.abc import Mapping
 from typing import Any
 
+from overlay.answers.observed_tools import ListedTools
 from overlay.client import AsyncOverlayClient, ClientError, OverlayClient, calls
 from overlay.client.calls import Call
 from overlay.client.listing_source import ClientSource
@@ -29,6 +30,13 @@ class RemoteSource:
     async def get(self, id_: str) -> Mapping[str, Any]:
         """A listing."""
         return await self._ask(calls.get(id_))
+
+    async def observed_tools(self, id_: str) -> ListedTools:
+        """The tools that its URL lists."""
+        try:
+            return await self._client.tools(id_)
+        except ClientError as error:
+            raise ToolRefusedError(str(error)) from None
 
     async def history(self, id_: str) -> Mapping[str, Any]:
         """The revisions of a listing."""

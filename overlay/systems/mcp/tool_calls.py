@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
+from overlay.answers.observed_tools import ListedTools
 from overlay.api.parameters import SEARCH
 from overlay.api.problems import ProblemError
 from overlay.api.request_bodies import checked
 from overlay.api.search_request import NOT_COMPARED
 from overlay.api.values import json_texts
 from overlay.listings.lookup import ListingNotFoundError
-from overlay.systems.mcp.listing_forms import compact, listing, question_words, result
+from overlay.systems.mcp.listing_forms import compact, listing, named_tool, question_words, result
 from overlay.systems.mcp.short_cursors import CursorRefusedError, next_page
 from overlay.systems.mcp.tools import (
     DEFAULT_LIMIT,
@@ -41,6 +43,10 @@ class ToolSource(Protocol):
 
     async def get(self, id_: str, /) -> Mapping[str, Any]:
         """The item of a listing, or the ids of a registration's servers."""
+        ...
+
+    async def observed_tools(self, id_: str, /) -> ListedTools:
+        """The tools that the URL of a listing lists."""
         ...
 
     async def history(self, id_: str, /) -> Mapping[str, Any]:
@@ -116,7 +122,16 @@ _OF_SKILLS = frozenset(("q", "skillId"))
 
 
 async def _get(source: ToolSource, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return listing(await source.get(_id(arguments)))
+    item = await source.get(_id(arguments))
+    form = listing(item)
+    if item.get("observedTools"):
+        with suppress(ToolRefusedError, ProblemError, ListingNotFoundError):  # it lists others, or none, since then
+            form["tools"] = list(map(named_tool, (await source.observed_tools(item["id"])).tools[:MOST_TOOLS]))
+    return form
+
+
+MOST_TOOLS = 40
+"""Tools of a listing that `get` names."""
 
 
 def _id(arguments: Mapping[str, Any]) -> str:

@@ -184,9 +184,9 @@ TOOLS = (
         "get",
         "Get one listing",
         "Everything about one listing: all offers with addresses (one without `skillIds` is for all skills), skills, "
-        "the command of an MCP tool, the `badge` of its domain (how the host names it, or false), anchors on chain, "
-        "warnings. What its card does not state is absent: without `env`, it says nothing of keys. For a config of "
-        "several MCP servers: their ids.",
+        "the command of an MCP tool, the `tools` that its server lists, the `badge` of its domain (how the host names "
+        "it, or false), anchors on chain, warnings. What its card does not state is absent: without `env`, it says "
+        "nothing of keys. For a config of several MCP servers: their ids.",
         _schema(ListingArguments),
         outline("Item", ("id", "type", "status")),
     ),
