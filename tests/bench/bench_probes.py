@@ -2,8 +2,8 @@
 
 A day of visits to the URLs of unchanged listings, written one by one: the rows of changes that they write, and the
 milliseconds of each. The loop over the URLs of many domains, with a clock that only this program moves: how soon all
-are visited, and whether the log of visits keeps the budgets. And the processor time of a request of a visit beside one
-of a card fetch, of the same server.
+are visited, and whether the log of visits keeps the budgets. The processor time of a request of a visit beside one of a
+card fetch, of the same server. And the 99th percentile of searches while visits are made.
 """
 
 from __future__ import annotations
@@ -38,13 +38,18 @@ from overlay.systems.liveness.liveness_checks import LivenessChecks
 from overlay.systems.liveness.probes import probe
 from overlay.systems.liveness.store import HealthState, ProbeMethod, ProbeOutcome, ProbeTarget, record_probe
 from overlay.systems.liveness.store import record_targets as record
+from tests.chainkit import ChainKit, agent
+from tests.fakes import MemoryChain
 from tests.hostile import HOSTS, Hostile, Net, answer, raw
 from tests.pointer_facts import NOW, Clock
+from tests.serving import new_app, serving
 
 HOST = HOSTS[0]
 CARD = b'{"name": "Agent", "url": "https://agent.example/", "description": "%s"}' % (b"x" * 2_000)
 BATCH = 200
 SECOND = 1_000
+DAY_OF_A_MILLION = 86_400 / 1_000_000
+"""Seconds between the visits of a day to a million endpoints."""
 
 
 class Visited(NamedTuple):
@@ -172,15 +177,57 @@ async def beside_a_fetch(times: int) -> None:
     print(f"a request of a visit {visit * 1e3:.2f} ms, of a card fetch {fetch * 1e3:.2f} ms: {visit / fetch:.2f} times")
 
 
+async def beside_searches(folder: Path, listings: int, rounds: int, interval: float, each: int = 200) -> None:
+    """Print the 99th percentile of the time of a search over HTTP while a visit is made at each interval (seconds),
+    beside that of searches alone, taken in turns; the server that is visited is in the same process, too."""
+    authority, kit = trustme.CA(), ChainKit(funds=listings)
+    for start in range(0, listings, BATCH):
+        numbers = range(start, min(start + BATCH, listings))
+        kit.mine(
+            *(kit.inscribe(agent(f"Agent {number}", description=f"Charts of {number % 97}")) for number in numbers)
+        )
+    times: dict[bool, list[float]] = {False: [], True: []}
+    async with Hostile(authority) as server, serving(new_app(folder, MemoryChain(*kit.blocks, name="live"))) as session:
+        server.say("/endpoint", raw(answer("200 OK", b"")))
+        fetcher = Net(server, authority).fetcher()
+
+        async def visit() -> None:
+            while True:
+                await probe(fetcher, f"https://{HOST}/endpoint", ProbeMethod.READ, "+https://registry.example")
+                await asyncio.sleep(interval)
+
+        for number in range(2 * rounds + 2):
+            is_beside = bool(number % 2)
+            visiting = asyncio.create_task(visit()) if is_beside else None
+            for asked in range(each):
+                begun = time.perf_counter()
+                async with session.get("/v1/search", params={"q": f"charts {number * each + asked}"}) as response:
+                    assert (await response.json())["total"]
+                times[is_beside].append(time.perf_counter() - begun)
+            if visiting is not None:
+                visiting.cancel()
+            if number < 2:  # both are warm now
+                times[is_beside].clear()
+    alone, beside = (sorted(times[which])[int(len(times[which]) * 0.99)] for which in (False, True))
+    print(
+        f"p99 of a search alone {alone * 1e3:.2f} ms, beside {1 / interval:.0f} visits a second {beside * 1e3:.2f} ms: "
+        f"{beside / alone:.2f} times"
+    )
+
+
 def main() -> None:
-    """Measure all three."""
+    """Measure all four."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--listings", type=int, default=100_000)
     parser.add_argument("--domains", type=int, default=1_000)
     parser.add_argument("--urls", type=int, default=10_000)
     parser.add_argument("--times", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=10)
     args = parser.parse_args()
     asyncio.run(beside_a_fetch(args.times))
+    for interval in (VisitRates().total.interval, DAY_OF_A_MILLION):
+        with TemporaryDirectory() as folder:
+            asyncio.run(beside_searches(Path(folder), 2_000, args.rounds, interval))
     with TemporaryDirectory() as folder:
         for name in ("day", "budgets"):
             engine = connect(f"sqlite:///{Path(folder) / name}.db")
