@@ -21,6 +21,7 @@ from overlay.commands import (
     forget,
     hide,
     hire,
+    hires,
     index_copy,
     migrate,
     mirror,
@@ -32,6 +33,7 @@ from overlay.commands import (
     snapshot,
     status,
     verify,
+    wallets,
 )
 from overlay.commands.options import use_url
 from overlay.installation import NEEDS_SERVER, SERVER, has_server, installed
@@ -109,8 +111,8 @@ def parser() -> ArgumentParser:
     root.add_argument("--version", action=_Version, nargs=0, help="show the version, commit and formats, and exit")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
-        run, search, show, verify, hire, diagnose, check, publish, status, rebuild, index_copy, snapshot, backup,
-        migrate, forget, hide, mirror,
+        run, search, show, verify, hire, hires, wallets, diagnose, check, publish, status, rebuild, index_copy, snapshot,
+        backup, migrate, forget, hide, mirror,
     ):  # fmt: skip
         command.add(commands)
     for system in installed():

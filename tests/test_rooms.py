@@ -393,7 +393,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "rfc8785": ("parsers/claims/card_forms.py", "parsers/claims/canonical_json.py"),
     "rich": ("overlay/app/progress_bars.py", "overlay/text/terminal.py"),
     "rapidfuzz": ("overlay/search/term_dictionary.py",),
-    "segno": ("overlay/web/register_page.py", "overlay/commands/hire.py"),
+    "segno": ("overlay/web/register_page.py", "overlay/commands/wallets.py"),
     "sqlalchemy": ("indexer/store/", *(f"overlay/systems/{name}/store" for name in NAMES), "overlay/app/storage.py"),
     "wallycore": ("parsers/bitcoin/signatures.py", "parsers/bitcoin/address.py", "parsers/bitcoin/base58.py"),
     "whoosh": ("overlay/engines/whoosh/", "overlay/search/stop_words.py"),

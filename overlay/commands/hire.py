@@ -1,20 +1,20 @@
-"""`a2b hire`, `a2b hires` and `a2b wallet`: from a need to a paid result, with a wallet of one's own."""
+"""`a2b hire`: from a need to a paid result, with a wallet of one's own."""
 
 from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overlay.commands.hires import hire_json, receipt_words
 from overlay.commands.options import URL, UsageError, add_json, add_url, command
+from overlay.commands.wallets import add_wallet_options, wallet_of
 from overlay.text.safe_text import on_one_line
 from overlay.text.terminal import complain, say, say_json
-from parsers.claims.complaint_codes import CODES, WITHDRAWN
 
 if TYPE_CHECKING:
     from overlay.client.hire.call_price import RateOf
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from overlay.client.hire.journal import Hire
     from overlay.client.hire.wallet import Wallet
     from overlay.commands.options import Commands
-    from overlay.publish.coins import Coin
 
 RATES = "A2B_RATES"
 """The variable that names feeds of exchange rates."""
@@ -33,13 +32,7 @@ MAX_INPUT = 16 << 20
 
 
 def add(commands: Commands) -> None:
-    """Add `a2b hire`, `a2b hires` and `a2b wallet`."""
-    _add_hire(commands)
-    _add_hires(commands)
-    _add_wallet(commands)
-
-
-def _add_hire(commands: Commands) -> None:
+    """Add `a2b hire`."""
     parser = command(
         commands, "hire", hire,
         "Hire an agent or tool: find, verify, ask you, pay, call, and store the answer. Exit code 1 when nobody fits, "
@@ -61,6 +54,7 @@ def _add_hire(commands: Commands) -> None:
     task.add_argument(
         "--tool", metavar="NAME", default="", help="the tool of an MCP server; the input is a JSON object"
     )
+    parser.add_argument("--rate", action="store_true", help="publish a rating at the end [asked on a terminal]")
     task.add_argument("--http", action="store_true", help="call the card's URL by plain HTTP instead of A2A")
     newest = parser.add_argument_group("what shows that the listing's revision is the newest")
     newest.add_argument("--headers", metavar="URL|FILE", help="your own node or file of headers, as of `a2b verify`")
@@ -80,46 +74,12 @@ def _add_hire(commands: Commands) -> None:
     parser.add_argument(
         "--cancel", metavar="HIRE", help="take a hire back: spend its coins to yourself by --node or --arc"
     )
-    parser.add_argument("--node", metavar="URL", help="a node that sends it, http://user:password@host:port")
-    parser.add_argument("--arc", metavar="URL", help="an ARC that sends it")
-    _add_wallet_options(parser)
-    add_json(parser)
-
-
-def _add_hires(commands: Commands) -> None:
-    parser = command(commands, "hires", hires, "Print the hires of a wallet, or one of them.")
-    parser.add_argument("hire", metavar="HIRE", nargs="?", help="its id, or the beginning of it")
-    parser.add_argument("--rate", action="store_true", help="submit its receipt: publishes who paid whom and when")
-    parser.add_argument("--complain", choices=CODES, help="publish a complaint, signed by the key that paid")
-    parser.add_argument("--withdraw", action="store_true", help="take that complaint back")
-    parser.add_argument("--node", metavar="URL", help="a node that proves the payment [the overlay]")
-    _add_wallet_options(parser)
-    add_json(parser)
-
-
-def _add_wallet(commands: Commands) -> None:
-    parser = command(
-        commands, "wallet", wallet, "Print the address and balance of a wallet, make a new one, or add coins.",
-        more="The key is in the folder, and whoever reads it can spend the coins: keep little there.",
-    )  # fmt: skip
     parser.add_argument(
-        "what", metavar="new|add|coins", nargs="?", choices=("new", "add", "coins"),
-        help="new: make a wallet; add: add the coin of an output; coins: add those of its address that --node has, or "
-        "a service: A2B_COINS=whatsonchain:URL, which sees your address [none]",
-    )  # fmt: skip
-    parser.add_argument("output", metavar="TXID_OUTPUT", nargs="?", help="the output to add")
-    parser.add_argument("--beef", metavar="FILE", type=Path, help="the BEEF of its transaction, bytes or hex")
-    parser.add_argument("--node", metavar="URL", help="a node whose wallet watches the address")
-    parser.add_argument("--network", choices=("mainnet", "testnet"), default="mainnet", help="of a new key [mainnet]")
-    _add_wallet_options(parser)
+        "--node", metavar="URL", help="a node that sends it, or proves the payment, http://user:password@host:port"
+    )
+    parser.add_argument("--arc", metavar="URL", help="an ARC that sends it")
+    add_wallet_options(parser)
     add_json(parser)
-
-
-def _add_wallet_options(parser: ArgumentParser) -> None:
-    group = parser.add_argument_group("the wallet")
-    group.add_argument("--wallet", metavar="FOLDER", type=Path, help="its folder [A2B_WALLET, else ~/.a2b]")
-    group.add_argument("--key-file", metavar="FILE", type=Path, help="a key instead of that in the folder")
-    group.add_argument("--coins", metavar="FILE", type=Path, help="coins instead of those in the folder")
 
 
 def hire(args: Namespace) -> int:
@@ -128,14 +88,45 @@ def hire(args: Namespace) -> int:
 
     done = asyncio.run(_hire(args) if args.cancel is None else _cancel(args))
     if args.json:
-        say_json(hire_json(done))
+        report = asyncio.run(_report(args, done)) if args.rate else {}
+        say_json(hire_json(done) | report)
         return 0
     for file in done.files:
         say(f"stored {file}")
-    if done.claims:
-        say(f"receipt: {_receipt_words(done)}")
     _say_short_answer(done)
+    if done.files and done.claims:
+        say(f"receipt: {receipt_words(done)}")
+        args.rate |= bool(done.receipt) and not (done.receipt_fault or args.yes) and _typed(RATE).lower() in YES
+        for title, text in asyncio.run(_report(args, done)).items():
+            say(f"{title}: {text}")
     return 0
+
+
+YES = ("y", "yes")
+RATE = "Publish a rating: which address paid it, when and how much (y or n)? "
+
+
+async def _report(args: Namespace, done: Hire) -> dict[str, str]:
+    """The state of the payment, and of the rating where it is wanted; neither changes what the hire answered."""
+    from indexer.errors import SourceError
+    from overlay.client import AsyncOverlayClient, ClientError
+    from overlay.client.hire import outcome
+    from parsers.claims.canonical_json import DocumentError
+
+    report, later = {}, f"; later: a2b hires {done.id} --rate"
+    async with AsyncOverlayClient(done.url) as client:
+        try:
+            is_sent = await outcome.is_sent(done, client, args.node)
+            report["payment"] = ("seen" if is_sent else "not seen") + (" by your node" if args.node else " in a block")
+        except (SourceError, ClientError) as error:
+            report["payment"] = f"not checked: {error}"
+        if args.rate:
+            try:
+                await outcome.rate(done, wallet_of(args), client, args.node)
+                report["rating"] = f"accepted by {done.url}"
+            except (SourceError, ClientError, DocumentError) as error:
+                report["rating"] = f"not sent: {error}{later}"
+    return report
 
 
 async def _cancel(args: Namespace) -> Hire:
@@ -144,7 +135,7 @@ async def _cancel(args: Namespace) -> Hire:
     from overlay.publish.broadcast import to_arc, to_node
     from overlay.publish.transactions import Draft
 
-    held = _wallet(args)
+    held = wallet_of(args)
 
     async def send(draft: Draft) -> None:
         if bool(args.node) == bool(args.arc):
@@ -156,8 +147,9 @@ async def _cancel(args: Namespace) -> Hire:
 
 async def _hire(args: Namespace) -> Hire:
     from overlay.client import AsyncOverlayClient
+    from overlay.client.hire.hiring import HireError
 
-    held = _wallet(args)
+    held = wallet_of(args)
     named = args.approve or args.resume
     if named is None and not args.need:
         raise UsageError("name a need or an id, or --resume")
@@ -169,7 +161,23 @@ async def _hire(args: Namespace) -> Hire:
         raise UsageError(f"name an overlay with --url URL, or set {URL}")
     async with AsyncOverlayClient(url) as client:
         hiring = _hiring(args, client, held)
-        return await (hiring.hire(_request(args)) if resumed is None else hiring.proceed(resumed))
+        try:
+            return await (hiring.hire(_request(args)) if resumed is None else hiring.proceed(resumed))
+        except HireError:
+            _say_what_to_do(held, resumed)
+            raise
+
+
+def _say_what_to_do(held: Wallet, resumed: Hire | None) -> None:
+    """Name the commands for a hire that has failed after a claim was signed."""
+    from overlay.client.hire.journal import HireState
+
+    newest = held.journal.get(resumed.id) if resumed else next(iter(held.journal.all()), None)
+    if newest is not None and newest.claims and newest.state in (HireState.FAILED, HireState.REFUSED):
+        complain(
+            f"`a2b hire --cancel {newest.id}` takes back coins that were not sent; where they were, "
+            f"`a2b hires {newest.id} --complain nothing-delivered` tells others, six blocks later"
+        )
 
 
 async def _approved(held: Wallet, offered: Hire) -> Hire:
@@ -305,7 +313,7 @@ async def _agree(terms: HireTerms) -> bool:
         say("        A rating would publish which address paid whom, when and how much.")
     if terms.objection:
         say(f"note    {on_one_line(terms.objection)}")
-    return _typed("Go on (y or n)? ").lower() in ("y", "yes")
+    return _typed("Go on (y or n)? ").lower() in YES
 
 
 def _typed(question: str) -> str:
@@ -323,148 +331,3 @@ def _say_short_answer(done: Hire) -> None:
     if len(files) == 1 and files[0].suffix in (".txt", ".json") and files[0].stat().st_size <= 4_000:
         say()
         say(files[0].read_text("utf-8", "replace"))
-
-
-def hires(args: Namespace) -> int:
-    """Print hires."""
-    if args.rate or args.complain or args.withdraw:
-        return _report(args)
-    journal = _wallet(args).journal
-    listed = [journal.get(args.hire)] if args.hire else journal.all()
-    if args.json:
-        say_json([hire_json(entry) for entry in listed])
-        return 0
-    for entry in listed:
-        paid = f"{entry.satoshis:,} satoshis of {entry.currency}" if entry.claims else "nothing paid"
-        say(f"{entry.id}  {entry.state.value:<12}  {on_one_line(entry.agent)}: {paid}")
-        if args.hire:
-            for title, text in _details(entry):
-                say(f"  {title:<8}{on_one_line(text)}")
-    return 0
-
-
-def _report(args: Namespace) -> int:
-    """Rate a hire, complain of it, or take the complaint back."""
-    import asyncio
-
-    from overlay.answers.record import as_json
-    from overlay.client import AsyncOverlayClient
-    from overlay.client.hire import outcome
-
-    if args.hire is None or sum((args.rate, bool(args.complain), args.withdraw)) != 1:
-        raise UsageError("name a hire, and one of --rate, --complain and --withdraw")
-    held = _wallet(args)
-    entry = held.journal.get(args.hire)
-
-    async def report() -> Any:
-        async with AsyncOverlayClient(entry.url) as client:
-            if args.rate:
-                return await outcome.rate(entry, held, client, args.node)
-            return await outcome.complain(entry, held, client, args.complain or WITHDRAWN, args.node)
-
-    accepted = asyncio.run(report())
-    if args.json:
-        say_json(as_json(accepted))
-    else:
-        say(f"accepted by {entry.url}: {accepted.new or 'nothing'} new")
-    return 0
-
-
-def _details(entry: Hire) -> list[tuple[str, str]]:
-    transactions = ", ".join(tx.hex_id for tx in entry.transactions)
-    rows = [
-        ("need", entry.need), ("listing", entry.listing), ("called", entry.endpoint), ("paid by", transactions),
-        ("task", entry.task), ("receipt", _receipt_words(entry)), ("detail", entry.detail),
-        *(("file", file) for file in entry.files),
-    ]  # fmt: skip
-    return [(title, text) for title, text in rows if text]
-
-
-def _receipt_words(entry: Hire) -> str:
-    if not entry.receipt:
-        return "none" if entry.files else ""
-    return f"does not hold: {entry.receipt_fault}" if entry.receipt_fault else "signed by the key of the card"
-
-
-def hire_json(entry: Hire) -> dict[str, Any]:
-    """A hire as JSON, without its input and signed claims."""
-    return {
-        "id": entry.id, "state": entry.state.value, "need": entry.need, "listing": entry.listing, "agent": entry.agent,
-        "endpoint": entry.endpoint, "cardSha256": entry.card_sha256, "currency": entry.currency or None,
-        "satoshis": entry.satoshis, "fee": entry.fee, "txids": [tx.hex_id for tx in entry.transactions],
-        "task": entry.task,
-        "receipt": entry.receipt or None, "receiptFault": entry.receipt_fault or None,
-        "agentTask": entry.agent_task or None, "files": list(entry.files), "detail": entry.detail or None,
-    }  # fmt: skip
-
-
-def wallet(args: Namespace) -> int:
-    """Print a wallet, after making it or adding coins to it."""
-    from overlay.client.hire.wallet import new_wallet
-
-    held, added = _wallet(args), None
-    if {bool(args.output), bool(args.beef)} != {args.what == "add"}:
-        raise UsageError("to add a coin: a2b wallet add TXID_OUTPUT --beef FILE")
-    if args.what == "new":
-        held = new_wallet(held.folder, args.network)
-        if not args.json:
-            say(f"made {held.folder}: keep a copy of key.txt, and few coins: whoever reads the folder can spend them")
-    elif args.what is not None:
-        added = len(held.add_coins([_coin(args, held)] if args.what == "add" else _unspent(args, held)))
-    coins = held.coins() if held.coins_path().exists() else []
-    answer = {
-        "folder": str(held.folder), "address": held.address(), "network": held.key.network,
-        "satoshis": sum(coin.satoshis for coin in coins), "coins": len(coins),
-        **({} if added is None else {"added": added}),
-    }  # fmt: skip
-    if args.json:
-        say_json(answer)
-        return 0
-    for title, text in answer.items():
-        say(f"{title:<9}{text:,}" if isinstance(text, int) else f"{title:<9}{text}")
-    if added is None and sys.stdout.isatty():
-        import segno
-
-        segno.make_qr(held.address()).terminal(compact=True, border=2)
-    return 0
-
-
-def _coin(args: Namespace, held: Wallet) -> Coin:
-    """The coin of an output in a BEEF."""
-    from overlay.client.hire.wallet import MAX_BEEF_BYTES
-    from parsers.bitcoin.tx import Outpoint
-
-    try:
-        outpoint = Outpoint.parse(args.output)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    with args.beef.open("rb") as opened:
-        data = opened.read(2 * MAX_BEEF_BYTES + 2)
-    with suppress(ValueError):  # no hex: a BEEF in bytes begins with none
-        data = bytes.fromhex(data.decode("ascii"))
-    if len(data) > MAX_BEEF_BYTES:
-        raise UsageError(f"{args.beef} has more than {MAX_BEEF_BYTES:,} bytes of BEEF")
-    return held.coin_in(data, outpoint)
-
-
-def _unspent(args: Namespace, held: Wallet) -> list[Coin]:
-    """The coins of the wallet's address that a node has, or the service that `A2B_COINS` names."""
-    import asyncio
-
-    from overlay.client.hire.whatsonchain import SERVICE, VARIABLE, WhatsOnChainCoins
-    from overlay.publish.coins import from_file, from_node
-
-    if args.node:
-        return asyncio.run(from_node(args.node, held.address()))
-    url = os.environ.get(VARIABLE, "").removeprefix(SERVICE)
-    if not url.startswith(("https://", "http://")) or not os.environ[VARIABLE].startswith(SERVICE):
-        raise UsageError(f"name --node URL, or set {VARIABLE}={SERVICE}URL, a service that then sees {held.address()}")
-    file = held.coins_path()
-    excluded = {coin.outpoint for coin in (from_file(file) if file.exists() else [])} | held.claimed
-    return asyncio.run(WhatsOnChainCoins(url).new_coins(held.address(), excluded))
-
-
-def _wallet(args: Namespace) -> Wallet:
-    from overlay.client.hire.wallet import wallet_at
-
-    return wallet_at(args.wallet, args.key_file, args.coins)

@@ -177,7 +177,7 @@ async def beside_a_fetch(times: int) -> None:
     print(f"a request of a visit {visit * 1e3:.2f} ms, of a card fetch {fetch * 1e3:.2f} ms: {visit / fetch:.2f} times")
 
 
-async def beside_searches(folder: Path, listings: int, rounds: int, interval: float, each: int = 200) -> None:
+async def beside_searches(folder: Path, listings: int, rounds: int, interval: float, questions: int = 200) -> None:
     """Print the 99th percentile of the time of a search over HTTP while a visit is made at each interval (seconds),
     beside that of searches alone, taken in turns; the server that is visited is in the same process, too."""
     authority, kit = trustme.CA(), ChainKit(funds=listings)
@@ -199,9 +199,11 @@ async def beside_searches(folder: Path, listings: int, rounds: int, interval: fl
         for number in range(2 * rounds + 2):
             is_beside = bool(number % 2)
             visiting = asyncio.create_task(visit()) if is_beside else None
-            for asked in range(each):
+            for question in range(questions):
                 begun = time.perf_counter()
-                async with session.get("/v1/search", params={"q": f"charts {number * each + asked}"}) as response:
+                async with session.get(
+                    "/v1/search", params={"q": f"charts {number * questions + question}"}
+                ) as response:
                     assert (await response.json())["total"]
                 times[is_beside].append(time.perf_counter() - begun)
             if visiting is not None:

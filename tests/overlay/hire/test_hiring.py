@@ -108,9 +108,14 @@ def test_the_command_line_hires_within_the_policy_and_prints_the_answer(world: W
     common = ("--wallet", str(wallet.folder))
     done = a2b_here(
         "hire", "echo full", "--yes", "--allow-local", "--chain", "bsv:regtest", "--max-satoshis", "60000",
-        "--out", "out", "--input", "-", *common, cwd=tmp_path, stdin=b"hello", A2B_URL=world.overlay,
+        "--out", "out", "--input", "-", "--rate", *common, cwd=tmp_path, stdin=b"hello", A2B_URL=world.overlay,
     )  # fmt: skip
     assert (done.returncode, "echo: hello" in done.stdout) == (0, True), done.stderr
+    report = done.stdout.splitlines()[-3:]
+    assert [line.partition(":")[0] for line in report] == ["receipt", "payment", "rating"]
+    assert report[1] == "payment: not seen in a block"
+    assert "not sent" in report[2]
+    assert "later: a2b hires " in report[2]
     assert (tmp_path / "out" / "answer-1.txt").read_text() == "echo: hello"
     listed = json.loads(a2b_here("hires", "--json", *common, cwd=tmp_path).stdout)
     assert [(hire["state"], hire["listing"]) for hire in listed] == [("done", world.ids["full"])]
