@@ -111,8 +111,8 @@ def parser() -> ArgumentParser:
     root.add_argument("--version", action=_Version, nargs=0, help="show the version, commit and formats, and exit")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
-        run, search, show, verify, hire, hires, wallets, diagnose, check, publish, status, rebuild, index_copy, snapshot,
-        backup, migrate, forget, hide, mirror,
+        run, search, show, verify, hire, hires, wallets, diagnose, check, publish, status, rebuild, index_copy,
+        snapshot, backup, migrate, forget, hide, mirror,
     ):  # fmt: skip
         command.add(commands)
     for system in installed():
