@@ -1,5 +1,6 @@
-"""Two agents on a real litecoind, one honest, one that takes the deposit and delivers nothing: three hires, one of them
-killed, ratings and a complaint."""
+"""Two agents on a real node, one honest, one that takes the deposit and delivers nothing: three hires, one of them
+killed, ratings and a complaint. They are paid on a litecoind, and where `BITCOIND` names one on a Bitcoin SV node, on
+which they are registered, too."""
 
 from __future__ import annotations
 
@@ -26,6 +27,7 @@ from overlay.client.hire.hiring import HireError, HireRequest, Hiring
 from overlay.client.hire.journal import Hire, HireState, Journal
 from overlay.client.hire.wallet import Wallet, new_wallet
 from overlay.systems.payments.store import PaymentStore
+from tests.bitcoind import Bitcoind, installed
 from tests.chainkit import ChainKit, agent
 from tests.conftest import missing
 from tests.litecoind import Litecoind, binary
@@ -40,7 +42,7 @@ max_satoshis_per_day = 9000000
 max_satoshis_per_agent = 9000000
 newest_unchecked_satoshis = 3000000
 unverified_domains = true
-currencies = ["LTC"]
+currencies = ["LTC", "BSV"]
 """
 
 
@@ -53,6 +55,7 @@ class Market:
     """The node, the overlay, the wallet, and the two agents with their listings."""
 
     node: Litecoind
+    coin: str
     url: str
     wallet: Wallet
     honest: AgentServer
@@ -69,7 +72,10 @@ class Market:
 
 
 def coins_of(node: Litecoind, wallet: Wallet, number: int) -> list[dict[str, Any]]:
-    """Confirmed coins of a wallet, 0.05 LTC each."""
+    """Confirmed coins of a wallet, 0.05 of the coin each."""
+    if isinstance(node, Bitcoind):
+        tx = node.give([(5_000_000, wallet.key.script)] * number)
+        return [{"txid": tx.hex_id, "vout": vout, "satoshis": 5_000_000} for vout in range(number)]
     address = wallet.address("ltc", "regtest")
     coins = []
     for _ in range(number):
@@ -81,17 +87,44 @@ def coins_of(node: Litecoind, wallet: Wallet, number: int) -> list[dict[str, Any
     return coins
 
 
-@pytest.fixture
-async def market(tmp_path: Path) -> AsyncIterator[Market]:
-    if binary() is None:
+def started(stack: ExitStack, folder: Path, coin: str) -> Litecoind:
+    """A node of a coin, with funds."""
+    if coin == "bsv":
+        installed()
+    elif binary() is None:
         missing("litecoind")
+    node = stack.enter_context((Bitcoind if coin == "bsv" else Litecoind)(folder))
+    node.fund()
+    return node
+
+
+def enlist(node: Litecoind, coin: str, cards: dict[str, Any], folder: Path) -> tuple[dict[str, str], str]:
+    """Register cards, on a Bitcoin SV node itself, else in block files of their own: their ids, and the chains to
+    follow."""
+    bodies = {name: json.dumps(card, default=float).encode() for name, card in cards.items()}
+    if coin == "bsv":
+        listed = {name: node.inscribe(body) for name, body in bodies.items()}
+        node.mine()
+        chains = f"bsv={node.cookie_url}"
+    else:
+        kit, blocks = ChainKit(), folder / "blocks"
+        listed = {name: kit.inscribe(body, owner=name) for name, body in bodies.items()}
+        kit.mine(*listed.values())
+        blocks.mkdir()
+        kit.write(blocks)
+        chains = f"live=files:{blocks}?chain=bsv&network=regtest ltc={node.cookie_url}"
+    return {name: str(outpoint) for name, outpoint in listed.items()}, chains
+
+
+@pytest.fixture(params=["ltc", "bsv"])
+async def market(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Market]:
+    coin = request.param
     with ExitStack() as stack:
-        node = stack.enter_context(Litecoind(tmp_path / "node"))
-        node.fund()
-        tills = [node.rpc("getnewaddress", "", "legacy") for _ in range(2)]
-        price = {"currency": "LTC", "amount": Decimal("0.02"), "depositPct": Decimal("0.5")}
+        node = started(stack, tmp_path / "node", coin)
+        tills = [new_wallet(tmp_path / f"till{number}", "testnet").address(coin, "regtest") for number in range(2)]
+        price = {"currency": coin.upper(), "amount": Decimal("0.02"), "depositPct": Decimal("0.5")}
         prices = [{"id": f"p{number}", "address": till, **price} for number, till in enumerate(tills)]
-        nodes = [nodes_of({"lite": [f"{node.cookie_url}&chain=ltc"]})["LTC"] for _ in prices]
+        nodes = [nodes_of({coin: [f"{node.cookie_url}&chain={coin}"]})[coin.upper()] for _ in prices]
         honest = stack.enter_context(agent_server(tmp_path, prices[0], node=nodes[0], signing_key=ALICE.seed))
         other = tmp_path / "other"
         other.mkdir()
@@ -104,28 +137,20 @@ async def market(tmp_path: Path) -> AsyncIterator[Market]:
             return web.json_response({"error": {"code": -32603, "message": "sorry"}})
 
         thief.before = take
-        kit, blocks = ChainKit(), tmp_path / "blocks"
         motebit = {"motebit_id": ALICE.id, "public_key": ALICE.key.hex(), "did": "", "spec": "x"}
         cards = {
             "honest": agent("Honest", url=honest.url, **{"x-payment-config": prices[:1], "x-motebit": motebit}),
             "thief": agent("Thief", url=thief.url, **{"x-payment-config": prices[1:]}),
         }
-        listed = {
-            name: kit.inscribe(json.dumps(card, default=float).encode(), owner=name) for name, card in cards.items()
-        }
-        kit.mine(*listed.values())
-        blocks.mkdir()
-        kit.write(blocks)
         wallet = new_wallet(tmp_path / "wallet", "testnet")
         (wallet.folder / "policy.toml").write_text(POLICY)
-        (wallet.folder / "coins-ltc.json").write_text(json.dumps(coins_of(node, wallet, 5)))
+        wallet.coins_path(coin.upper()).write_text(json.dumps(coins_of(node, wallet, 5)))
+        ids, chains = enlist(node, coin, cards, tmp_path)
         home = tmp_path / "home"
         home.mkdir()
-        chains = f"live=files:{blocks}?chain=bsv&network=regtest ltc={node.cookie_url}"
         running = stack.enter_context(Running("up", "--port", "0", "--limits", "off", cwd=home, A2B_CHAINS=chains))
         running.until_ready()
-        ids = {name: str(outpoint) for name, outpoint in listed.items()}
-        yield Market(node, running.url, wallet, honest, ids, tmp_path / "payments.db")
+        yield Market(node, coin, running.url, wallet, honest, ids, tmp_path / "payments.db")
 
 
 async def test_honest_work_is_rated_and_a_taken_deposit_complained_of(
@@ -157,15 +182,17 @@ async def test_honest_work_is_rated_and_a_taken_deposit_complained_of(
     pool = set(market.node.rpc("getrawmempool"))
     assert pool == {tx.hex_id for hire in (done, killed, taken) for tx in hire.transactions}
     with closing(PaymentStore.open(f"sqlite:///{market.store}")) as payments:
-        assert all(payments.payment("ltc:regtest", tx.txid) for hire in (done, killed) for tx in hire.transactions)
+        assert all(
+            payments.payment(f"{market.coin}:regtest", tx.txid) for hire in (done, killed) for tx in hire.transactions
+        )
     paid = sum(hire.satoshis + hire.fee for hire in (done, killed))
     spent = sum(taken.spends[0].values())
-    assert sum(coin.satoshis for coin in market.wallet.coins("LTC")) == 25_000_000 - paid - spent
+    assert sum(coin.satoshis for coin in market.wallet.coins(market.coin.upper())) == 25_000_000 - paid - spent
 
     market.node.mine(6)
     tip = market.node.rpc("getblockcount")
     async with AsyncOverlayClient(market.url) as client:
-        await until_answered(client, calls.status(), lambda status: height(status, "ltc") == tip)
+        await until_answered(client, calls.status(), lambda status: height(status, market.coin) == tip)
         for node in (f"http://{market.node.cookie.read_text().strip()}@127.0.0.1:{market.node.port}", None):
             assert await outcome.is_sent(done, client, node)
         await bind(market)
