@@ -30,7 +30,7 @@ _RPC = ("", "JSONRPC")
 class HireCandidate:
     """A listing that is proved here: its item and report, the Ed25519 key (hex) that its card states ("" for none), how
     it is called, the price of a call (None for nothing to pay), whether another source confirmed its revision as the
-    newest, else why not, and the reasons for and against it."""
+    newest, else why not, how its overlay is out of date ("" where it is not), and the reasons for and against it."""
 
     item: Mapping[str, Any]
     report: VerificationReport
@@ -40,6 +40,7 @@ class HireCandidate:
     price: CallPrice | None
     is_newest: bool
     why_not_newest: str = ""
+    outdated: str = ""
     reasons: tuple[str, ...] = ()
 
     @property
@@ -85,6 +86,21 @@ def objection(item: Mapping[str, Any], *, allow_local: bool) -> str:
     return "" if allow_local or is_public_url(url) else "its URL is not a public one"
 
 
+def outdated(status: Mapping[str, Any], caip2: str) -> str:
+    """How an overlay is out of date with a chain, by its own status: its follower, the blocks it lags behind, or its
+    index; "" where it is not."""
+    chain: Mapping[str, Any] = next((chain for chain in status["chains"] if chain["chain"] == caip2), {})
+    if chain.get("state") != "following":
+        return f"the overlay does not follow {caip2}: {str(chain.get('state', 'no such chain'))[:40]}"
+    if (chain.get("lag") or 0) > MOST_LAG:
+        return f"the overlay lags {chain['lag']:,} blocks behind {caip2}"
+    return "the overlay's index is behind" if "index-behind" in status.get("degraded", ()) else ""
+
+
+MOST_LAG = 3
+"""Blocks that an overlay may lag behind a chain."""
+
+
 def endpoint_of(entry: AgentCard | McpServer, *, over_http: bool) -> tuple[str, str] | None:
     """The protocol and the URL by which an agent or tool is called; None where it cannot be."""
     if isinstance(entry, McpServer):
@@ -99,7 +115,7 @@ def endpoint_of(entry: AgentCard | McpServer, *, over_http: bool) -> tuple[str, 
     return (version_of(entry.protocol), urls[0]) if urls else None
 
 
-def reasons(item: Mapping[str, Any], price: CallPrice | None, is_newest: bool) -> Iterator[str]:
+def reasons(item: Mapping[str, Any], price: CallPrice | None, is_newest: bool, outdated: str = "") -> Iterator[str]:
     """The reasons for and against a candidate, in words."""
     health = item.get("health") or {}
     state, since = health.get("state"), health.get("since")
@@ -110,6 +126,8 @@ def reasons(item: Mapping[str, Any], price: CallPrice | None, is_newest: bool) -
     else:
         yield "nobody looked whether it answers"
     yield "proved here, and the newest revision" if is_newest else "proved here; whether it is the newest is not shown"
+    if outdated:
+        yield outdated
     domain = item.get("domain") or {}
     yield f"{domain.get('host')} names it" if domain.get("verified") else f"{domain.get('host')} does not name it"
     yield rating_words(item["rating"]) if item.get("rating") else "not rated"

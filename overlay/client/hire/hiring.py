@@ -218,10 +218,13 @@ class Hiring:
         except NotVerifiedError as error:
             why_not = str(error)
         price = await self._price(source, request)
-        why = tuple(hire_candidates.reasons(source.item, price, not why_not))
+        status = await self.client.ask(calls.status(), is_checked=False)
+        outdated = hire_candidates.outdated(status, str(source.item["caip2"]))
+        why = tuple(hire_candidates.reasons(source.item, price, not why_not, outdated))
         return HireCandidate(
             item=source.item, report=report, agent_key=hire_candidates.key_of(entry), protocol=called[0],
-            endpoint=called[1], price=price, is_newest=not why_not, why_not_newest=why_not, reasons=why,
+            endpoint=called[1], price=price, is_newest=not why_not, why_not_newest=why_not, outdated=outdated,
+            reasons=why,
         )  # fmt: skip
 
     def _reaches(self, offer: Offer, network: str) -> bool:
@@ -334,6 +337,8 @@ class Hiring:
         return kind
 
     def _objection(self, hire: Hire, candidate: HireCandidate, satoshis: int) -> str:
+        if candidate.outdated and satoshis:
+            return candidate.outdated
         expense = Expense(
             hire.listing, hire_candidates.host_of(candidate.endpoint), candidate.is_named, hire.currency, satoshis,
             candidate.is_newest, candidate.concerns,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from overlay.client import AsyncOverlayClient, OverlayClient
+from overlay.client.hire import hire_candidates
 from overlay.client.hire.agent_call import ArgumentsError
 from overlay.client.hire.call_price import Cap
 from overlay.client.hire.hiring import HireError, HireRequest, HireTerms, Hiring, NoConsentError
@@ -98,6 +100,36 @@ async def test_a_person_sees_the_terms_before_anything_is_sent(world: World, tmp
             await hiring.hire(HireRequest(need=world.ids["full"], content=b"hello"))
     assert [(terms.satoshis, terms.address) for terms in seen] == [(50_000, seen[0].address)]
     assert (world.agent.calls, wallet.journal.all()) == ([], [])
+
+
+async def test_an_overlay_that_is_out_of_date_needs_a_person(world: World, tmp_path: Path) -> None:
+    request = HireRequest(need=world.ids["full"], content=b"hello", within_policy=True)
+    async with AsyncOverlayClient(world.overlay) as client:
+        hiring = Hiring(client, world.wallet(tmp_path / "w", POLICY), allow_local=True, expected="bsv:regtest")
+        (candidate,) = await hiring.choose(request)
+        assert candidate.outdated == ""
+        behind = replace(candidate, outdated="the overlay lags 9 blocks behind bsv:regtest")
+        with pytest.raises(NoConsentError, match="lags 9 blocks"):
+            await hiring.consent(request, behind)
+
+
+@pytest.mark.parametrize(
+    ("chain", "degraded", "sentence"),
+    [
+        ({"state": "following", "lag": 3}, [], ""),
+        ({"state": "following", "lag": None}, ["failed"], ""),
+        ({"state": "following", "lag": 4}, [], "lags 4 blocks"),
+        ({"state": "silent", "lag": 0}, [], "does not follow bsv:mainnet: silent"),
+        ({"state": "following", "lag": 0}, ["index-behind"], "index is behind"),
+        ({"state": "following", "chain": "bip122:1"}, [], "no such chain"),
+    ],
+)
+def test_a_status_says_whether_the_overlay_is_out_of_date(
+    chain: dict[str, Any], degraded: list[str], sentence: str
+) -> None:
+    status = {"chains": [{"chain": "bsv:mainnet"} | chain], "degraded": degraded}
+    assert sentence in (outdated := hire_candidates.outdated(status, "bsv:mainnet"))
+    assert bool(outdated) == bool(sentence)
 
 
 # -- the command line
