@@ -108,9 +108,9 @@ async def test_an_overlay_that_is_out_of_date_needs_a_person(world: World, tmp_p
         hiring = Hiring(client, world.wallet(tmp_path / "w", POLICY), allow_local=True, expected="bsv:regtest")
         (candidate,) = await hiring.choose(request)
         assert candidate.outdated == ""
-        behind = replace(candidate, outdated="the overlay lags 9 blocks behind bsv:regtest")
+        outdated = replace(candidate, outdated="the overlay lags 9 blocks behind bsv:regtest")
         with pytest.raises(NoConsentError, match="lags 9 blocks"):
-            await hiring.consent(request, behind)
+            await hiring.consent(request, outdated)
 
 
 @pytest.mark.parametrize(
