@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_BODY = (4 << 20) + (64 << 10)
 """Bytes of a message: a raw transaction as long as `POST /v1/diagnose` takes it."""
 
-_PARSE_ERROR = -32700
+_PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 _NOTIFIED = "delegateos/"
 """Messages that may come without an id: completions and revocations are notifications (DelegateOS §9.4, §9.5)."""
 
@@ -107,6 +107,9 @@ async def post(request: web.Request) -> web.Response:
         message = strict_json.request(document)
     except ParseError as error:
         refusal = {"code": _PARSE_ERROR, "message": f"the body cannot be read: {error}"}
+        return json_answer({"jsonrpc": "2.0", "id": None, "error": refusal}, status=400)
+    if isinstance(message, dict) and "method" in message and message.get("id", 0) is None:
+        refusal = {"code": _INVALID_REQUEST, "message": "the id of a request is null: it must be a text or a number"}
         return json_answer({"jsonrpc": "2.0", "id": None, "error": refusal}, status=400)
     return await _respond(request, message, document, {"accept": JSON})  # of what clients accept, some say events only
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from overlay.commands.options import URL, command
@@ -36,6 +38,7 @@ def mcp(args: Namespace) -> int:
 
 
 async def _serve(url: str, chain: str | None) -> None:
+    import anyio
     from mcp.server.stdio import stdio_server
 
     from overlay.app import version
@@ -45,7 +48,9 @@ async def _serve(url: str, chain: str | None) -> None:
     from overlay.systems.mcp.mcp_server import server
     from overlay.systems.mcp.remote_source import RemoteSource
 
-    async with AsyncOverlayClient(url) as client, stdio_server() as (reading, writing):
+    # a client on Windows may begin with a byte order mark
+    lines = anyio.wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", errors="replace"))
+    async with AsyncOverlayClient(url) as client, stdio_server(lines) as (reading, writing):
         source, wallet = RemoteSource(client, chain), wallet_at()
         more = [(HIRE, HireTool(client, wallet, chain).call)] if (wallet.folder / "key.txt").exists() else []
         served = server(version(), lambda _context: source, more=more)

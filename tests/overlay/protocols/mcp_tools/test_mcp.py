@@ -286,6 +286,7 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "g
         (b"{", 400, -32700),
         (b"\xff", 400, -32700),
         (b" [" + json.dumps(CALL).encode() + b"]", 400, -32600),
+        (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', 400, -32600),
         (b"7", 400, -32602),
         (b"{}", 400, -32602),
         (json.dumps(CALL | {"method": "nothing"}).encode(), 200, -32601),
@@ -293,7 +294,7 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "g
         (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, 400, -32700),
         (b" " * (5 << 20), 413, -32600),
     ],
-    ids=["empty", "cut", "no text", "batch", "number", "no call", "no method", "no name", "deep", "large"],
+    ids=["empty", "cut", "no text", "batch", "null id", "number", "no call", "no method", "no name", "deep", "large"],
 )
 def test_bad_messages_are_answered_in_json_rpc(overlay_url: str, content: bytes, status: int, code: int) -> None:
     response = local_http.post(f"{overlay_url}/mcp", content=content, headers=HEADERS)
@@ -321,6 +322,14 @@ def test_a_slash_at_the_end_changes_nothing(overlay_url: str, path: str) -> None
     for url in (overlay_url + path, overlay_url + path.rstrip("/")):
         assert local_http.post(url, json=CALL, headers=HEADERS).json()["id"] == 1
     assert local_http.request("GET", overlay_url + path).headers["Allow"] == "OPTIONS, POST"
+
+
+def test_a_byte_order_mark_begins_the_input_of_the_command(overlay_url: str) -> None:
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    begin = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+    command = [sys.executable, "-m", "overlay", "mcp", "--url", overlay_url]
+    done = subprocess.run(command, cwd=ROOT, input=f"\ufeff{begin}\n".encode(), capture_output=True, timeout=PATIENCE)
+    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "a2b-registry"
 
 
 def test_any_origin_may_ask_and_nothing_streams(overlay_url: str) -> None:
