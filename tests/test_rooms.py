@@ -333,6 +333,7 @@ def test_parsers_do_no_input_or_output() -> None:
 
 FENCES: dict[str, tuple[str, ...]] = {
     "PIL": ("indexer/fetcher/thumbnail.py",),
+    "anyio": ("overlay/systems/mcp/mcp_stdio.py",),
     "apscheduler": ("overlay/app/scheduler.py",),
     "cryptography": (
         "indexer/rates/feed_client.py",

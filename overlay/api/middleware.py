@@ -154,6 +154,8 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
     except ListingNotFoundError as error:
         problem = listing_problem(error, base_url(request))
     except web.HTTPException as error:
+        if error.status == HTTPStatus.NOT_FOUND and (moved := await _without_slash(request)) is not None:
+            return moved
         problem = _from_aiohttp(request, error)
     except ConnectionResetError:
         problem = ProblemError(400, "the connection broke off before the request was whole")
@@ -164,6 +166,20 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
         sentence = "the server made a mistake; the operator finds the reason in the log under this request id"
         problem = ProblemError(500, sentence)
     return _problem_response(request, problem, request_id)
+
+
+async def _without_slash(request: web.Request) -> web.Response | None:
+    """A redirect to the path without slashes at its end, where something is there; None for any other request."""
+    path, mark, query = request.raw_path.partition("?")
+    if request.method not in _READING or not path.endswith("/") or path == "/" or path.startswith("//"):
+        return None
+    shorter = path.rstrip("/")
+    match = await request.app.router.resolve(request.clone(rel_url=request.rel_url.with_path(shorter, encoded=True)))
+    moved = {hdrs.LOCATION: f"{shorter}{mark}{query}"}
+    return None if match.http_exception else web.Response(status=308, headers=moved)
+
+
+_READING = (hdrs.METH_GET, hdrs.METH_HEAD)
 
 
 def _unavailable(error: StoreError | EngineError, request_id: str) -> ProblemError:

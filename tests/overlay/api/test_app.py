@@ -63,6 +63,20 @@ async def test_items_are_the_engines_stored_bytes_with_members_added(
         assert item == stored[item["id"]]
 
 
+async def test_a_slash_at_the_end_leads_to_the_path_without_it(client: ClientSession) -> None:
+    for path, location in (("/v1/status/?a=b%2F", "/v1/status?a=b%2F"), ("/v1/search//", "/v1/search")):
+        async with client.get(raw(path), allow_redirects=False) as response:
+            assert (response.status, response.headers["Location"]) == (308, location)
+    for path in ("/nothing/", "/v1/nothing/?q=1"):
+        async with client.get(path, allow_redirects=False) as response:
+            await problem(response, 404)
+    async with client.post("/v1/check/", json={}) as response:
+        await problem(response, 404)
+    assert b" 404 " in (
+        await talk(client, b"GET //evil.example/docs/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    )
+
+
 async def test_nothing_found_is_an_empty_page(client: ClientSession) -> None:
     page = await get(client, "/v1/search?q=zzzz&type=tool")
     assert (page["items"], page["total"], page["nextCursor"], page["queryType"]) == ([], 0, None, "tool")
