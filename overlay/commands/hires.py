@@ -37,6 +37,8 @@ def hires(args: Namespace) -> int:
     if args.json:
         say_json([hire_json(entry) for entry in listed])
         return 0
+    if not listed:
+        say("no hires yet")
     for entry in listed:
         paid = f"{entry.satoshis:,} satoshis of {entry.currency}" if entry.claims else "nothing paid"
         say(f"{entry.id}  {entry.state.value:<12}  {on_one_line(entry.agent)}: {paid}")

@@ -261,7 +261,7 @@ class Hiring:
             why = (
                 "no exchange rate for it is trusted here"
                 if payable
-                else "no address of it is one of this wallet's coins"
+                else "no address in its card can be paid in a coin of this wallet"
             )
             raise HireError(f"no price can be paid: {why}")
         price = prices[0]

@@ -195,7 +195,7 @@ def test_a_new_wallet_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> No
 
 
 async def test_an_address_that_no_payment_reaches_is_no_price(world: World, tmp_path: Path) -> None:
-    with pytest.raises(HireError, match="no address of it is one of this wallet's coins"):
+    with pytest.raises(HireError, match="no address in its card can be paid in a coin of this wallet"):
         await hired(world, tmp_path, world.ids["placeholder"])
 
 
