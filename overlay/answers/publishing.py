@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from overlay.answers.items import KINDS, CardWarning, CheapestOffer, FaultNote, ItemOffer
-from overlay.answers.record import Count, Hex, OutpointText, Record, Time, Txid, words
+from overlay.answers.record import Amount, Count, Hex, OutpointText, Record, Time, Txid, words
+
+HINTS = (
+    "not-live", "shown-elsewhere", "not-served", "no-description", "no-skill", "no-example", "skill-not-described",
+    "price-without-unit", "no-price", "no-tag", "not-found",
+)  # fmt: skip
+"""The codes of hints, the most important first."""
 
 
 class TraceStep(Record, kw_only=True):
@@ -83,6 +89,56 @@ class CardPreview(Record, kw_only=True):
     servers: tuple[CardPreview, ...] = ()
 
 
+class CheaperListing(Record, kw_only=True):
+    """The cheapest of the results before a listing, by prices of the unit of its own cheapest price."""
+
+    id: str
+    name: str
+    amount: Amount
+    currency: str
+    interval: Annotated[str, Meta(description="What it pays for, such as `P1M` (a month); `none` for a call.")]
+
+
+class FindabilitySearch(Record, kw_only=True):
+    """A search for words of a card. `rank` is null where the listing is not among the first hundred results, or cannot
+    be ranked: one that is not listed yet is ranked by the default engine only, as a new listing without a badge."""
+
+    q: str
+    source: Annotated[str, words("example", "skill", "tag")]
+    rank: Annotated[int, Meta(ge=1)] | None
+    total: Count
+    at_least: bool
+    lacks: Annotated[tuple[str, ...], Meta(description="Words of the search that the listing does not have.")]
+    cheapest_before: CheaperListing | None
+
+
+class SkillPrice(Record, kw_only=True):
+    """The price of a card for a skill beside the median of other listings: of their cheapest prices for the skill in
+    the same unit, at most those of the 500 listings that were updated last."""
+
+    skill_id: str
+    amount: Amount
+    currency: str
+    interval: Annotated[str, Meta(description="What it pays for, such as `P1M` (a month); `none` for a call.")]
+    median: Amount
+    prices: Annotated[int, Meta(ge=5, description="Of how many listings.")]
+
+
+class FindabilityHint(Record, kw_only=True):
+    """A hint how more people would find or choose a listing, by a fixed rule."""
+
+    code: Annotated[str, words(*HINTS)]
+    detail: str
+
+
+class Findability(Record, kw_only=True):
+    """How a listing is found by its words: at most 20 searches, and at most seven hints."""
+
+    searches: Annotated[tuple[FindabilitySearch, ...], Meta(max_length=20)]
+    prices: tuple[SkillPrice, ...]
+    hints: Annotated[tuple[FindabilityHint, ...], Meta(max_length=7)]
+
+
 class CardReview(Record, kw_only=True):
     """Errors and warnings of a card, config or price list; `preview` is null when there is nothing to show."""
 
@@ -93,6 +149,9 @@ class CardReview(Record, kw_only=True):
     compared: Annotated[bool, Meta(description="Whether name, URL and addresses were compared with the listings.")] = (
         False
     )
+    findability: Annotated[
+        Findability | UnsetType, Meta(description="With `findability=true`, of a card, while the index answers.")
+    ] = UNSET
 
 
 class IngestState(Record, kw_only=True):

@@ -56,6 +56,7 @@ MODELS: dict[str, Any] = {
     "DiagnosedRecord": publishing.TracedRecord,
     "RegistrationNow": publishing.CurrentRegistration,
     "Check": publishing.CardReview,
+    "Findability": publishing.Findability,
     "Preview": publishing.CardPreview,
     "Ingest": publishing.IngestState,
     "Recheck": publishing.RecheckSchedule,

@@ -10,8 +10,10 @@ from urllib.parse import quote
 from aiohttp import web
 
 from overlay.answers.record import as_json
-from overlay.api.answers import REVALIDATE, SERVICES, Answer, conditional, json_answer
-from overlay.api.executors import READ_EXECUTOR, read_json
+from overlay.answers.record import encode as encode_record
+from overlay.api.answers import REVALIDATE, SERVICES, Answer, conditional, json_answer, json_bytes
+from overlay.api.executors import PUBLISHING, READ_EXECUTOR, read_json, run_in
+from overlay.api.findability_searches import of_listing
 from overlay.api.parameters import COMPARE, HEADERS, PROOF, read_query
 from overlay.api.problems import ProblemError, bad_request
 from overlay.api.protocol_requests import get, read_item
@@ -87,6 +89,13 @@ async def snippets(request: web.Request) -> web.Response:
 
 def _snippets(store: ListingRepository, id_: str) -> Any:
     return as_json(usage(lookup.single_listing(store, id_)))
+
+
+async def findability(request: web.Request) -> web.Response:
+    """How a listing is found: its rank in at most 20 searches for its examples, skills and tags, its prices beside the
+    median of others, and what would help."""
+    answer = await run_in(request, PUBLISHING, of_listing, request.app[SERVICES], request.match_info["id"])
+    return json_bytes(encode_record(answer), headers={"Cache-Control": "no-store"})
 
 
 async def compare(request: web.Request) -> web.Response:

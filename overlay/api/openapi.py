@@ -89,7 +89,10 @@ _FREE_BODIES: dict[str, Any] = {
             },
             "rate": {"type": "string", "description": "Satoshis for 1,000 bytes."},
             "currency": {"type": "string", "description": "What the cost is shown in."},
-            "as": {"type": "string", "description": "`file`: the answer is the file for a wallet."},
+            "as": {
+                "type": "string",
+                "description": "`file`: the answer is the file for a wallet; `found`: also how the card is found.",
+            },
         },
     },
 }

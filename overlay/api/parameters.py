@@ -473,6 +473,7 @@ CHECK = table(
     _words("type", "What the body is; default: by its shape.", ("agent", "tool", "prices")),
     parameter("owner", "The address that will own the listing: its other listings cause no warning."),
     parameter("id", "The id of the listing that the card updates."),
+    _truth("findability", "Also answer how the card would be found: at most 20 searches."),
 )
 
 

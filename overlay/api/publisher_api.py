@@ -11,7 +11,8 @@ from urllib.parse import quote
 from aiohttp import web
 
 from indexer.fetcher.reasons import SENTENCES, Refusal
-from overlay.api import request_bodies
+from overlay.answers.record import as_json
+from overlay.api import findability_searches, request_bodies
 from overlay.api.answers import SERVICES, body, json_answer, json_bytes
 from overlay.api.executors import LOOKUPS, PUBLISHING, run_in
 from overlay.api.parameters import CHECK, read_query
@@ -101,7 +102,20 @@ def _diagnosis_of(services: AppServices, raw: str) -> dict[str, Any]:
 
 def _checked(services: AppServices, document: bytes, parameters: Mapping[str, Any]) -> bytes:
     owner, id_ = parameters.get("owner") or "", parameters.get("id") or ""
-    return encode(reviewed(services, document, parameters.get("type"), owner, id_))
+    review = reviewed(services, document, parameters.get("type"), owner, id_)
+    if parameters.get("findability") and review["preview"] is not None and review["compared"]:
+        review |= findability_member(services, document, parameters.get("type"), id_)
+    return encode(review)
+
+
+def findability_member(services: AppServices, document: bytes, kind: str | None, id_: str) -> dict[str, Any]:
+    """The member `findability` of the check of a card; without it while the index does not answer."""
+    try:
+        card_findability = findability_searches.of_card(services, document, kind, id_)
+    except EngineError as error:
+        log.warning("a card was checked without how it is found: %s", error)
+        return {}
+    return {} if card_findability is None else {"findability": as_json(card_findability)}
 
 
 def reviewed(
@@ -114,7 +128,7 @@ def reviewed(
         return checks.check(document, kind, earlier.reasons) | {"compared": True}
     except EngineError as error:
         log.warning("a card was checked without its duplicates: %s", error)
-        return checks.check(document, kind)
+        return checks.check(document, kind) | {"compared": False}
 
 
 def _what(text: str) -> str:

@@ -125,6 +125,9 @@ ROUTES = (
     _listing("/v1/listings/{id}/proof", listing_api.proof, "Proof", parameters=PROOF),
     _listing("/v1/listings/{id}/snippets", listing_api.snippets, "Snippets"),
     _listing("/v1/compare", listing_api.compare, "Comparison", parameters=COMPARE),
+    _listing(
+        "/v1/listings/{id}/findability", listing_api.findability, "Findability", limit="costly", conditional=False,
+    ),
     _listing("/v1/listings/{id}/tools", listing_api.tools, "Tools"),
     _listing("/v1/headers", listing_api.headers, "Headers", parameters=HEADERS, errors=()),
     _publishing(

@@ -45,7 +45,8 @@ async def readyz(request: web.Request) -> web.Response:
 
 async def robots(request: web.Request) -> web.Response:
     """The paths that crawlers may read: pages, but not the endless combinations of filters; and the sitemap."""
-    rules = "User-agent: *\nAllow: /$\nAllow: /listings/\nAllow: /docs\nDisallow: /v1/\nDisallow: /?\n"
+    allowed, others = "Allow: /$\nAllow: /listings/\nAllow: /docs\n", "Disallow: /v1/\nDisallow: /?\n"
+    rules = f"User-agent: *\n{allowed}Disallow: /listings/*/findability\n{others}"
     text = f"{rules}Sitemap: {base_url(request)}/sitemap.xml\n"
     return web.Response(text=text, headers={"Cache-Control": "public, max-age=86400"})
 

@@ -106,6 +106,7 @@ class AsyncOverlayClient:
     changes = _sending(calls.changes)
     diagnose = _sending(calls.diagnose)
     check = _sending(calls.check)
+    findability = _sending(calls.findability)
     ingest = _sending(calls.ingest)
     quote = _sending(calls.quote)
     pay_check = _sending(calls.pay_check)

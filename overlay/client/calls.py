@@ -15,7 +15,7 @@ from overlay.answers.items import Item, ListingIds, ServerList, listing_model
 from overlay.answers.observed_tools import ListedTools
 from overlay.answers.pages import ChangePage, SearchPage
 from overlay.answers.payments import ListingPayment, PaymentReview, PriceQuote
-from overlay.answers.publishing import CardReview, DiagnosisTrace, IngestState
+from overlay.answers.publishing import CardReview, DiagnosisTrace, Findability, IngestState
 from overlay.answers.record import read
 from overlay.answers.registry_status import RegistryStatus
 from overlay.answers.side_by_side import ListingComparison
@@ -158,10 +158,19 @@ def diagnose(transaction: str | bytes) -> Call[DiagnosisTrace]:
     return Call(f"/v1/diagnose/{quoted(transaction, safe='')}", trace)
 
 
-def check(body: bytes, kind: str | None = None, *, owner: str = "", id_: str = "") -> Call[CardReview]:
+def findability(id_: str) -> Call[Findability]:
+    """How a listing is found by its words: at most 20 searches."""
+    return Call(f"{_listing(id_)}/findability", _model(Findability))
+
+
+def check(
+    body: bytes, kind: str | None = None, *, owner: str = "", id_: str = "", findability: bool = False
+) -> Call[CardReview]:
     """Errors, warnings and preview of a card, config or price list, for the address that will own its listing, and the
-    id of the listing that it updates."""
-    parameters = _parameters(type=kind or None, owner=owner or None, id=id_ or None)
+    id of the listing that it updates; with `findability`, also how it would be found."""
+    parameters = _parameters(
+        type=kind or None, owner=owner or None, id=id_ or None, findability="true" if findability else None
+    )
     return Call("/v1/check", _model(CardReview), parameters, "POST", content=body)
 
 

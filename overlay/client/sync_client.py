@@ -96,6 +96,7 @@ class OverlayClient:
     stream = _iterating(AsyncOverlayClient.stream)
     diagnose = _waiting(AsyncOverlayClient.diagnose)
     check = _waiting(AsyncOverlayClient.check)
+    findability = _waiting(AsyncOverlayClient.findability)
     ingest = _waiting(AsyncOverlayClient.ingest)
     quote = _waiting(AsyncOverlayClient.quote)
     verify = _waiting(AsyncOverlayClient.verify)

@@ -89,7 +89,20 @@ def is_further(left: IndexPosition | None, right: IndexPosition | None) -> bool:
     return left is not None and right is not None and left.seq > right.seq
 
 
-class Engine(Protocol):
+class Searchable(Protocol):
+    """An index, or an index with one more document, to be searched."""
+
+    def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
+        """Run a plan with the filters of a query; the results from position `start` to `stop` are read. In other orders
+        than relevance, positions count from the first result after the sort key `query.after`, where there is one."""
+        ...
+
+    def terms(self) -> Terms:
+        """The term dictionary of the listings that a plain search finds."""
+        ...
+
+
+class Engine(Searchable, Protocol):
     """One search index: a disposable projection of the store with its own position. One process writes; others read the
     same index and see each commit. Thread-safe."""
 
@@ -119,17 +132,12 @@ class Engine(Protocol):
         in one durable commit, which searches see when it returns. Raises BusyError, EngineError."""
         ...
 
-    def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
-        """Run a plan with the filters of a query; the results from position `start` to `stop` are read. In other orders
-        than relevance, positions count from the first result after the sort key `query.after`, where there is one."""
+    def with_document(self, document: Document) -> Searchable | None:
+        """The current listings and this document, as if it were of the newest block; None where the engine cannot."""
         ...
 
     def complete(self, typed: Typed) -> Completed:
         """The completions of a text in the latest listings that contain its words."""
-        ...
-
-    def terms(self) -> Terms:
-        """The term dictionary of the listings that a plain search finds."""
         ...
 
     def get(self, id: str) -> bytes | None:  # noqa: A002

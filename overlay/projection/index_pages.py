@@ -7,13 +7,13 @@ from collections import Counter
 from itertools import accumulate
 from math import inf, nextafter
 
-from overlay.engines import Engine
+from overlay.engines import Searchable
 from overlay.search.planner import CANDIDATES, QueryPlan
 from overlay.search.query import MARK_BYTES, EngineHit, Matches, Query, StaleCursorError, looked_up, shown_mark
 from overlay.search.sorting import LATEST, is_reversed, order
 
 
-def page(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
+def page(engine: Searchable, query: Query, planned: QueryPlan) -> Matches:
     """The results of the requested page. In orders that continue after a key, the last one's key says whether the next
     result has the same."""
     if not query.limit or not _continues_by_key(query):
@@ -26,7 +26,7 @@ def page(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
     return read._replace(rows=rows)
 
 
-def _read_page(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
+def _read_page(engine: Searchable, query: Query, planned: QueryPlan) -> Matches:
     after, query = query.after, query._replace(after=None)
     if after is None:
         return _between(engine, query, planned, query.offset, query.offset + query.limit)
@@ -54,7 +54,7 @@ _TIE = "\0"
 other. Then the next page begins at its position, if the index is unchanged."""
 
 
-def _unshown(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
+def _unshown(engine: Searchable, query: Query, planned: QueryPlan) -> Matches:
     """The first results that no previous page has shown, even if the index has changed since. Where chains that split
     from each other list one id, as many of its listings count as shown as it has marks."""
     marks = query.shown
@@ -70,7 +70,7 @@ def _unshown(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
     return candidates._replace(rows=rows[: query.limit])
 
 
-def _between(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
+def _between(engine: Searchable, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
     if _is_by_age(query):
         return _verified_first(engine, query, planned, start, stop)
     if order(query) != "relevance" or not planned.groups or stop <= start:
@@ -87,7 +87,7 @@ def _is_by_age(query: Query) -> bool:
     return bool(query.lookups) and order(query) == LATEST and not is_reversed(query)
 
 
-def _verified_first(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
+def _verified_first(engine: Searchable, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
     """The matches of a lookup: the verified listings first, then the oldest."""
     matches, rows, before = engine.search(query, planned, 0, 0), list[EngineHit](), 0
     for number, fact in enumerate(("verified", "unverified")):
@@ -100,7 +100,7 @@ def _verified_first(engine: Engine, query: Query, planned: QueryPlan, start: int
     return matches._replace(rows=rows)
 
 
-def _led(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
+def _led(engine: Searchable, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
     """Results by relevance, after the listing that a lookup places first."""
     leads = [looked_up(query._replace(facets=()), lookup) for lookup in query.lookups]  # with words, those that lead
     leading = _verified_first(engine, leads[0], planned, 0, 1).rows if leads else []
@@ -123,7 +123,7 @@ _HEAD = 4_096
 """Bytes of an item that have its kind."""
 
 
-def _preferring(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
+def _preferring(engine: Searchable, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
     """Results by relevance, of the first `CANDIDATES` those that meet the preferences of the query before others."""
     if not (query.preferred or query.hinted) or start >= CANDIDATES:
         return engine.search(query, planned, start, stop)

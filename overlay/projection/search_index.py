@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +19,7 @@ from overlay.engines import (
     IndexPosition,
     OutdatedIndexError,
     Progress,
+    Searchable,
     UnavailableError,
     engine_module,
     is_further,
@@ -190,7 +192,15 @@ class SearchIndex:
         relevance after the index has changed, if the query lacks the marks of the listings shown before."""
         engine = self._compiled()
         # an index that is made again may be filled before anybody asks for its position
-        is_new = not self.slow and engine.position() is None
+        return self._hits_of(engine, query, is_new=not self.slow and engine.position() is None)
+
+    def with_document(self, document: Document) -> Callable[[Query], Hits] | None:
+        """A search of the index with one more document, as if it were of the newest block; None where the engine cannot
+        do that."""
+        searchable = self._compiled().with_document(document)
+        return None if searchable is None else partial(self._hits_of, searchable)
+
+    def _hits_of(self, engine: Searchable, query: Query, *, is_new: bool = False) -> Hits:
         query, lookup = _looked_up(engine, _resolved(engine, query))
         planned = plan(query.text, engine.terms())._replace(all_words=query.all_words)
         if self.has_meaning and not query.all_words:
@@ -312,7 +322,7 @@ class SearchIndex:
         self._versions.cleanup()
 
 
-def _looked_up(engine: Engine, query: Query) -> tuple[Query, Lookup | None]:
+def _looked_up(engine: Searchable, query: Query) -> tuple[Query, Lookup | None]:
     """The query by the first of its lookups that finds anything, and that one."""
     if not query.lookups:
         return query, None
@@ -324,7 +334,7 @@ def _looked_up(engine: Engine, query: Query) -> tuple[Query, Lookup | None]:
     return query._replace(lookups=()), None
 
 
-def _resolved(engine: Engine, query: Query) -> Query:
+def _resolved(engine: Searchable, query: Query) -> Query:
     def is_in_use(name: str, value: str) -> bool:
         chosen: dict[str, Any] = {name: (value,)}
         return engine.search(Query(statuses=(), with_duplicates=True, **chosen), ALL, 0, 0).total > 0

@@ -10,6 +10,7 @@ from overlay.web import (
     assets,
     badge_svg,
     compare_page,
+    findability_page,
     guide,
     listing_page,
     publish_page,
@@ -37,6 +38,9 @@ ROUTES = (
     _page("/", search_page.search, "Page", parameters=_FORM_FIELDS, empty=(302,), conditional=True),
     _page(
         "/listings/{id}/badge.svg", badge_svg.badge, None, media=(SVG,), errors=(404, 451), conditional=True,
+    ),
+    _page(
+        "/listings/{id}/findability", findability_page.findability, "Findability", errors=(404, 451), limit="costly",
     ),
     _page("/listings/{id}", listing_page.listing, "Listing", errors=(404, 451), conditional=True),
     _page(

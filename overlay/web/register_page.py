@@ -18,7 +18,7 @@ from aiohttp import web
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.executors import PUBLISHING, run_in
 from overlay.api.problems import BadRequestError, Fault, bad_request
-from overlay.api.publisher_api import reviewed
+from overlay.api.publisher_api import findability_member, reviewed
 from overlay.api.services import AppServices
 from overlay.listings.local_source import LocalSource
 from overlay.listings.lookup import ListingNotFoundError
@@ -128,6 +128,10 @@ async def prepare(request: web.Request) -> web.Response:
         raise bad_request("missing", "the form is empty: it needs the field what, a card", "what")
     form = RegistrationForm(**{name: fields[name].strip() for name in RegistrationForm.__slots__ if name in fields})
     outcome = await run_in(request, PUBLISHING, _prepared, request.app[SERVICES], form)
+    if fields.get("as") == "found" and outcome.checked and outcome.checked["ok"]:
+        outcome.checked.update(
+            await run_in(request, PUBLISHING, findability_member, request.app[SERVICES], form.card, None, form.id)
+        )
     if wants_json(request) and outcome.built is None:
         raise BadRequestError(tuple(_faults(outcome)))
     if outcome.built is not None and (wants_json(request) or fields.get("as") == "file"):

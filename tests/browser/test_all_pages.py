@@ -24,6 +24,7 @@ def paths(world: World) -> list[str]:
     return [
         "/", "/?q=zzzzzz", "/?tag=security&type=agent&sort=price&priceCurrency=EUR", "/?maxPrice=cheap",
         world.page("story"), world.page("tool"), "/listings/nobody", "/publish", "/register",
+        f"{world.page('story')}/findability",
         f"/publish?tx={story.txid[::-1].hex()}", "/status",
         "/docs", "/docs/api", "/docs/api/search", "/docs/publishing", "/docs/reason-codes",
     ]  # fmt: skip

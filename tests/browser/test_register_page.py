@@ -50,6 +50,20 @@ async def test_a_card_is_registered_without_a_key_in_the_browser(world: World, t
     assert "in block" in await page.locator(".steps li", has_text="Mined").inner_text()
 
 
+async def test_a_card_is_ranked_before_it_is_published(world: World, tab: Open) -> None:
+    card = agent("Harbour lights", description="Which lamp is where, along every coast of the north.", tags=["stories"])
+    for width in (360, 1280):
+        page = await (await tab(viewport={"width": width, "height": 800})).go("/register")
+        await page.fill("#what", json.dumps(card))
+        await page.locator("#outcome .card", has_text="Harbour lights").wait_for()
+        await page.get_by_role("button", name="How would I be found?").click()
+        await page.get_by_role("heading", name="How would I be found?").wait_for()
+        rank = page.get_by_role("row").filter(has=page.get_by_role("link", name="stories", exact=True))
+        assert " of " in await rank.get_by_role("cell").first.inner_text()
+        assert json.loads(await page.input_value("#what")) == card
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 async def test_a_mistake_is_named_while_it_is_typed(world: World, tab: Open) -> None:
     page = await (await tab(expected=("status of 400",))).go("/register")
     await page.fill("#what", json.dumps(agent("Harbour lights")))

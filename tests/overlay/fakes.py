@@ -82,6 +82,9 @@ class FakeEngine:
         hits = tuple(_hit(item, query.sort) for item in results[start : start + query.limit])
         return Hits(hits, len(results), len(results), facets=facets, plan=plan(query.text, self.terms()))
 
+    def with_document(self, _document: Document) -> None:
+        return None
+
     def resolved(self, query: Query) -> Query:
         return query
 

@@ -128,6 +128,7 @@ def calls(services: AppServices) -> dict[str, list[str]]:
         "/v1/listings/{id}/snippets": [
             f"/v1/listings/{quote(id_, safe='')}/snippets" for id_ in (TOWER, *(id_ for id_ in ids if "#" in id_))
         ],
+        "/v1/listings/{id}/findability": [f"/v1/listings/{TOWER}/findability"],
         "/v1/listings/{id}/tools": [],  # real ones are in overlay/test_observed_tools.py
         "/v1/listings/{id}/proof": [f"/v1/listings/{TOWER}/proof", f"/v1/listings/{TOWER}/proof?from=29999"],
         "/v1/listings/{id}/payments/{txid}": [],  # real ones are in overlay/rating/test_rating_by_client.py
@@ -147,6 +148,7 @@ def calls(services: AppServices) -> dict[str, list[str]]:
         "/docs/api": ["/docs/api"],
         "/": ["/?q=tower"],
         "/listings/{id}/evidence": [],
+        "/listings/{id}/findability": [f"/listings/{TOWER}/findability"],
         "/listings/{id}": [f"/listings/{id_}" for id_ in list(store.listings)[:3]],
         "/publish": ["/publish?tx=" + "ab" * 32],
         "/status": ["/status"],
@@ -180,12 +182,13 @@ async def test_real_answers_to_posts_fit_their_schemas(client: ClientSession, ap
     for path, body, name, sent in (
         ("/v1/check", card, "Check", "CardOrPrices"),
         ("/v1/check", [], "Check", "CardOrPrices"),
+        ("/v1/check?findability=true", card, "Check", "CardOrPrices"),
         ("/v1/diagnose", {"rawTx": "01"}, "Diagnosis", "RawTransaction"),
         ("/v1/ingest", {"txid": "AB" * 32}, "Ingest", "WantedTransaction"),
     ):
         validate(api, body, sent)
         async with client.post(path, json=body) as response:
-            assert str(response.status) in api["paths"][path]["post"]["responses"]
+            assert str(response.status) in api["paths"][path.partition("?")[0]]["post"]["responses"]
             validate(api, await response.json(), name)
 
 

@@ -21,6 +21,7 @@ from overlay.engines.native.manifest import Manifest, SegmentEntry
 from overlay.engines.native.searching import search
 from overlay.engines.native.segment import Segment
 from overlay.engines.native.view import NativeView
+from overlay.engines.native.with_document import ViewWithDocument
 from overlay.engines.native.writing import (
     DamagedSegmentError,
     as_one,
@@ -134,6 +135,10 @@ class NativeEngine:
                 view.current if is_current else view.segments, float(view.manifest.newest), query, plan, start, stop
             )
         )
+
+    def with_document(self, document: Document) -> ViewWithDocument:
+        """The current listings and this document, as if it were of the newest block."""
+        return ViewWithDocument(self._current(), document)
 
     def complete(self, typed: Typed) -> Completed:
         """The completions of a text."""

@@ -79,6 +79,9 @@ class OpenSearchEngine:
             return NO_MATCHES
         return ranked(Searcher(self._cluster, self._index, state).search, query, plan, start, stop)
 
+    def with_document(self, document: Document) -> None:
+        """None: only the default engine can."""
+
     def complete(self, typed: Typed) -> Completed:
         """The completions of a text."""
         return completed_by_items(self.search(Query(), typed.plan, 0, MAX_LISTINGS).rows, typed)

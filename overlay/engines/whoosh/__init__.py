@@ -89,6 +89,9 @@ class WhooshEngine:
         with self._reading:
             return ranked(partial(search, self._current()), query, plan, start, stop)
 
+    def with_document(self, document: Document) -> None:
+        """None: only the default engine can."""
+
     def complete(self, typed: Typed) -> Completed:
         """The completions of a text."""
         return completed_by_items(self.search(Query(), typed.plan, 0, MAX_LISTINGS).rows, typed)
