@@ -4,6 +4,7 @@ page find what they say, and every link between pages works."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -62,7 +63,11 @@ def test_the_question_over_http_has_its_answer(running: Running) -> None:
 def test_a_question_has_its_answer(folder: Path, code: str, command: str, answer: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "overlay", *shlex.split(command)], cwd=folder, capture_output=True, text=True,
-        env={"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+        env={
+            "PYTHONPATH": str(ROOT),
+            "PYTHONIOENCODING": "utf-8",
+            "NUMBA_CACHE_DIR": os.environ["NUMBA_CACHE_DIR"],  # else it compiles the kernels again
+        },
     )  # fmt: skip
     assert done.returncode == int(code or 0), done.stderr
     assert done.stdout == f"{answer}\n"
