@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,7 @@ from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
 from tests.peer_server import Connection, PeerServer
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ async def chain(server: PeerServer, other: PeerServer) -> AsyncIterator[PeersCha
 
 
 async def becomes(chain: PeersChain, expected: set[bytes]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while await chain.mempool() != expected:
             await chain.wait(0.1)
 
@@ -63,7 +64,7 @@ async def test_a_transaction_is_listed_until_a_block_has_it(
     assert await chain.transactions([coming.txid, bytes(32)]) == {coming.txid: kit.raw(coming)}
     block = kit.mine(coming)
     server.arrive(block)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while (tip := await chain.tip()) is None or tip.hash != block.hash:
             await chain.wait(0.1)
     async for _ in chain.blocks(block.height, block.height):
@@ -136,22 +137,38 @@ async def test_a_peer_that_sends_what_nobody_requested_is_left(
     assert await chain.mempool() == frozenset()
 
 
-async def test_the_budget_bounds_what_is_requested(server: PeerServer, kit: ChainKit) -> None:
+async def test_the_budget_bounds_what_is_requested(
+    server: PeerServer, kit: ChainKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
     chain = server.chain(mempool="10000")
     try:
         await chain.open()
         await until(lambda: chain.pool.is_synced)
         await chain.mempool()
         waiting = [sha256d(bytes([number])) + b"" for number in range(255)]
-        for raw in (serialise((TxInput(Outpoint(txid, 0), b"", 0),), (TxOutput(1, bytes(3_000)),)) for txid in waiting):
+        raws = [serialise((TxInput(Outpoint(txid, 0), b"", 0),), (TxOutput(1, bytes(3_000)),)) for txid in waiting]
+        for raw in raws:
             server.announce(sha256d(raw), raw)
-        await asyncio.sleep(1.0)
-        listed = await chain.mempool()
-        assert listed is not None
-        assert 0 < 3_000 * len(listed) <= 10_000 * (module.BURST_SECONDS + 4) + 3_000 * 250
-        assert len(listed) < 255
+        at_once = int(10_000 * module.BURST_SECONDS / module.USUAL_BYTES)
+        await lists(chain, at_once)
+        await asyncio.sleep(4 * module.TICK_SECONDS)
+        clock.now += sum(map(len, raws[:at_once])) / 10_000 - module.BURST_SECONDS
+        await asyncio.sleep(4 * module.TICK_SECONDS)
+        await lists(chain, at_once)
+        clock.now += 1
+        await lists(chain, len(raws))
     finally:
         await chain.close()
+
+
+async def lists(chain: PeersChain, number: int) -> None:
+    """Wait until so many transactions are listed; there are never more."""
+    async with asyncio.timeout(PATIENCE):
+        while len(await chain.mempool() or ()) < number:
+            await chain.wait(0.1)
+    assert len(await chain.mempool() or ()) == number
 
 
 class _Peer:
