@@ -23,6 +23,7 @@ import trustme
 from indexer.fetcher.connections import dial as really_dial
 from indexer.fetcher.http_fetcher import HttpFetcher
 from indexer.fetcher.limits import Limits
+from tests.waiting import PATIENCE
 
 PUBLIC = "93.184.216.34"
 HOSTS = ("agent.example", "other.example", "sub.agent.example", "xn--bcher-kva.example")
@@ -135,7 +136,7 @@ class Hostile:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while self._open():  # noqa: ASYNC110 - no event tells of a connection that ends in its handshake
                 await asyncio.sleep(0.005)
 

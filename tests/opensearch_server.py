@@ -203,7 +203,7 @@ def opensearch_url(opensearch: Node, new_opensearch_url: Callable[[], str]) -> I
     url = new_opensearch_url()
     yield url
     name = url.partition("?")[0].rpartition("/")[2]
-    with closing(http.client.HTTPConnection("127.0.0.1", opensearch.port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", opensearch.port, timeout=PATIENCE)) as connection:
         connection.request("DELETE", f"/{name}-*")
         assert connection.getresponse().status == 200
 
@@ -220,6 +220,6 @@ def indexes(url: str) -> int:
     """How many versions of an index its server holds."""
     location = url.removeprefix("opensearch:").partition("?")[0]
     server, _, name = location.rpartition("/")
-    with closing(http.client.HTTPConnection(server.removeprefix("http://"), timeout=30)) as connection:
+    with closing(http.client.HTTPConnection(server.removeprefix("http://"), timeout=PATIENCE)) as connection:
         connection.request("GET", f"/{name}-*")
         return len(json.loads(connection.getresponse().read()))

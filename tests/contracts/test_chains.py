@@ -18,6 +18,7 @@ from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.chainkit import Block, ChainKit, agent
 from tests.contracts.sources import PLUGS, Plug
 from tests.fakes import RULES
+from tests.waiting import PATIENCE
 
 NOWHERE = Outpoint(b"\xee" * 32, 7)
 
@@ -50,7 +51,7 @@ async def chain(plug: Plug) -> AsyncIterator[Chain]:
 async def reached(chain: Chain, block: Block) -> BlockRef:
     """The tip, once it is this block: what was written is seen by the next looks. A source that reorganises just then
     may have no answer, and is asked again."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             with suppress(SourceUnavailableError):
                 tip = await chain.tip()
@@ -124,7 +125,7 @@ async def test_reading_can_be_given_up_in_the_middle_and_begun_again(chain: Chai
 async def test_a_new_block_is_found_after_waiting(plug: Plug, chain: Chain, kit: ChainKit) -> None:
     await reached(chain, kit.tip)
     plug.learn(kit.mine())
-    await asyncio.wait_for(chain.wait(5), 60)
+    await asyncio.wait_for(chain.wait(5), PATIENCE)
     tip = await reached(chain, kit.tip)
     assert [ref.hash for ref in await read(chain, 7, tip.height)] == [kit.tip.hash]
 
@@ -132,7 +133,7 @@ async def test_a_new_block_is_found_after_waiting(plug: Plug, chain: Chain, kit:
 async def test_waiting_ends_when_its_time_is_over_and_nothing_is_new(chain: Chain, kit: ChainKit) -> None:
     tip = await reached(chain, kit.tip)
     for _ in range(3):
-        await asyncio.wait_for(chain.wait(0.01), 60)
+        await asyncio.wait_for(chain.wait(0.01), PATIENCE)
         assert await chain.tip() == tip
 
 

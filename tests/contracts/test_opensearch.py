@@ -49,7 +49,7 @@ def other(index: SearchIndex, opensearch_url: str) -> Iterator[SearchIndex]:
 
 def request(node: Node, method: str, path: str, body: Any = None) -> Any:
     """The answer of the server to a request."""
-    with closing(http.client.HTTPConnection("127.0.0.1", node.port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", node.port, timeout=PATIENCE)) as connection:
         connection.request(method, path, json.dumps(body) if body else None, {"Content-Type": "application/json"})
         return json.loads(connection.getresponse().read())
 
@@ -375,7 +375,7 @@ def tls_proxy(node: Node, authority: trustme.CA) -> Iterator[tuple[int, list[str
         def do_GET(self) -> None:
             sent.append(self.headers["Authorization"])
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            with closing(http.client.HTTPConnection("127.0.0.1", node.port, timeout=30)) as connection:
+            with closing(http.client.HTTPConnection("127.0.0.1", node.port, timeout=PATIENCE)) as connection:
                 kind = {"Content-Type": self.headers.get("Content-Type", "application/json")}
                 connection.request(self.command, self.path, body, kind)
                 answer = connection.getresponse()

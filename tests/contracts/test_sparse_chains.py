@@ -17,6 +17,7 @@ from indexer.model import BlockRef
 from indexer.store import Revision
 from tests.contracts.sparse_sources import PLUGS, Plug
 from tests.indexing import Indexing
+from tests.waiting import PATIENCE
 
 
 class World:
@@ -191,7 +192,7 @@ async def test_waiting_ends_when_its_time_is_over_and_nothing_is_new(world: Worl
     await world.chain.open()
     tip = await world.chain.tip()
     for _ in range(3):
-        await asyncio.wait_for(world.chain.wait(0.01), 60)
+        await asyncio.wait_for(world.chain.wait(0.01), PATIENCE)
         assert await world.chain.tip() == tip
 
 

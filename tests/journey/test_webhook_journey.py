@@ -11,7 +11,7 @@ import httpx
 from tests.chainkit import ChainKit, agent
 from tests.overlay.webhooks.webhook_registry import KEY, Target, target
 from tests.running import Running
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 __all__ = ["target"]
 
@@ -56,7 +56,7 @@ async def test_a_kill_loses_no_delivery_and_repeats_only_the_one_under_way(tmp_p
             assert second_id.startswith(f"{created['id']}-2-")
             assert target.messages[0].raw == target.messages[1].raw
             assert target.messages[2].changes == [("match", "Second lantern")]
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while [entry["state"] for entry in await log(second, created)] != ["delivered"] * 2:  # noqa: ASYNC110 - another process
                     await asyncio.sleep(0.02)  # the target has it, and the program may be about to store that
         assert len(target.messages) == 3

@@ -14,6 +14,7 @@ from yarl import URL
 
 from overlay.api.services import AppServices
 from tests.overlay.fakes import FakeEngine
+from tests.waiting import PATIENCE
 
 TOWER = "854803e9a3dfe70ec53f93824a07ed2696ffb1ad9c04054a7f0c2766abdf2897_0"
 
@@ -84,7 +85,7 @@ async def talk(client: ClientSession, request: bytes) -> bytes:
     try:
         writer.write(request)
         received = b""
-        while b"\r\n\r\n" not in received and (chunk := await asyncio.wait_for(reader.read(65_536), 60)):
+        while b"\r\n\r\n" not in received and (chunk := await asyncio.wait_for(reader.read(65_536), PATIENCE)):
             received += chunk
         return received
     finally:

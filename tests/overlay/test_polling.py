@@ -25,7 +25,7 @@ from tests.due_checks import due
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.serving import settings
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 ROUNDS = 20
 
@@ -95,7 +95,7 @@ async def looking(query: CountedStore, folder: Path) -> AsyncIterator[tuple[Stat
     with news.listen() as woken:
         loops = [asyncio.create_task(again(job)) for job in (watcher.changes, watcher.rates, watcher.logos)]
         try:
-            await asyncio.wait_for(woken.wait(), 60)
+            await asyncio.wait_for(woken.wait(), PATIENCE)
             await settled(query)
             woken.clear()
             yield service, logos, woken
@@ -131,7 +131,7 @@ async def test_what_another_process_writes_is_news(
     async with looking(counted_store, tmp_path) as (service, _, woken):
         assert service.stored_heights() == {"live": 2}
         await mine()
-        await asyncio.wait_for(woken.wait(), 60)
+        await asyncio.wait_for(woken.wait(), PATIENCE)
         await until(lambda: service.stored_heights() == {"live": 3})
 
 

@@ -29,7 +29,7 @@ from tests import chain_records
 from tests.clocks import Clock
 from tests.evm_server import CONTRACT, GENESIS_TIME, EvmServer, refusal, says
 from tests.indexing import Indexing
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 CARD = json.dumps({"name": "Shop", "url": "https://shop.example", "skills": [{"id": "sell", "name": "Sell"}]}).encode()
 HASH = sha256(CARD).digest()
@@ -824,14 +824,14 @@ async def test_an_endpoint_that_goes_on_is_preferred_to_one_that_has_stopped(tmp
             assert next(row["state"] for row in followed.sources) == "current"
             clock.now += PACE.stall
             other.mine(says("https://newest.example/card.json"))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while len(pointers(indexing)) < 5:
                     await asyncio.sleep(0.01)
                     await indexing.catch_up()
             assert [row["state"] for row in followed.sources][1] == "current"
             one.fork(0)
             one.mine_empty(20)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while next(row["state"] for row in followed.sources) != "current":
                     await asyncio.sleep(0.01)
                     clock.now += 1

@@ -21,7 +21,7 @@ from tests.fakes import MemoryChain
 from tests.junglebus_server import JungleBus
 from tests.merging import merge_mined
 from tests.peer_server import Answer, Connection, PeerServer
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ async def read(chain: PeersChain, last: int) -> list[bytes]:
 
 async def tip(chain: PeersChain) -> int:
     """The height of the tip, once a peer has sent all its headers."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 newest = await chain.tip()
@@ -251,7 +251,7 @@ async def test_headers_of_a_branch_with_more_work_replace_others(
         server.arrive(*fork)
         honest.arrive(*fork[:2])
         await until(lambda: chain.pool.peers)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while await tip(chain) != fork[-1].height:
                 await chain.wait(0.1)
         assert (await read(chain, fork[-1].height))[-1] == fork[-1].raw

@@ -93,7 +93,7 @@ async def reach(indexing: Indexing, node: Litecoind, name: str = "ltc") -> None:
         newest = indexing.store.blocks.newest(name)
         return newest is not None and newest.hash[::-1].hex() == node.rpc("getbestblockhash")
 
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE):
         while not is_stored():
             await indexing.chains[0].wait(0.2)
             await indexing.catch_up()

@@ -14,7 +14,7 @@ from indexer.model import BlockRef
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
 from tests.indexer.chains.sources import QUICK, heights, opened, states
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 
 async def test_waiting_ends_with_news_of_any_source(kit: ChainKit) -> None:
@@ -24,11 +24,11 @@ async def test_waiting_ends_with_news_of_any_source(kit: ChainKit) -> None:
         for chain in (second, first):
             await failover.wait(0)
             await failover.wait(0)
-            waiting = asyncio.create_task(failover.wait(60))
+            waiting = asyncio.create_task(failover.wait(2 * PATIENCE))
             await asyncio.sleep(0)
             assert not waiting.done()
             chain.arrive(kit.mine())
-            await asyncio.wait_for(waiting, 50)
+            await asyncio.wait_for(waiting, PATIENCE)
 
 
 async def test_a_source_that_fails_while_it_is_waited_for_is_left(kit: ChainKit) -> None:
@@ -36,7 +36,7 @@ async def test_a_source_that_fails_while_it_is_waited_for_is_left(kit: ChainKit)
     async with opened(first, second) as failover:
         await until(lambda: states(failover) == ["current", "ready"])
         first.down = "gone"
-        await asyncio.wait_for(failover.wait(300), 60)
+        await asyncio.wait_for(failover.wait(2 * PATIENCE), PATIENCE)
         assert states(failover) == ["unreachable", "ready"]
         await failover.tip()
         assert states(failover) == ["unreachable", "current"]

@@ -26,7 +26,7 @@ from tests.hostile import PUBLIC, QUICK, Hostile, Net, answer, authority, net, o
 from tests.parsers.pointers.test_cid import CARD as IPFS_CARD
 from tests.parsers.pointers.test_cid import VECTORS, piece
 from tests.pointer_facts import digest
-from tests.waiting import stop
+from tests.waiting import PATIENCE, stop
 
 ANYTHING = CardRequest(hashless=True)
 
@@ -213,9 +213,9 @@ async def test_names_are_resolved_again_once_the_system_allows_threads_again(mon
         full.setattr(Thread, "start", refuse)
         for _ in range(THREADS + 1):
             with pytest.raises(OSError, match="can't start new thread"):
-                await asyncio.wait_for(resolver.resolve("agent.example"), 1)
+                await asyncio.wait_for(resolver.resolve("agent.example"), PATIENCE)
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [(None, None, None, "", ("127.0.0.1", 443))])
-    assert await asyncio.wait_for(resolver.resolve("agent.example"), 10) == ["127.0.0.1"]
+    assert await asyncio.wait_for(resolver.resolve("agent.example"), PATIENCE) == ["127.0.0.1"]
 
 
 async def test_an_authority_of_the_operators_is_trusted_beside_the_worlds(authority: trustme.CA, tmp_path: Any) -> None:

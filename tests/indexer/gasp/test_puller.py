@@ -25,6 +25,7 @@ from overlay.systems.bsv_overlay.gasp.puller import GaspPuller
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, read, serialise
 from tests.indexing import Indexing, empty, fresh
 from tests.minting import Mint, forged
+from tests.waiting import PATIENCE
 
 __all__ = ["empty"]
 
@@ -143,7 +144,7 @@ async def test_a_peer_whose_lists_never_end_is_paused_and_read_on_from_there(
     peer = pulling.peer
     peer.invented = count(1)
     with caplog.at_level(logging.WARNING):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await pulling.pull()
     assert peer.requests["sync"] == 5, "20 outputs in pages of 4"
     [message] = [record.getMessage() for record in caplog.records if "paused" in record.getMessage()]

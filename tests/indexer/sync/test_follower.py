@@ -21,7 +21,7 @@ from tests.chainkit import Block, ChainKit, agent
 from tests.clocks import Clock
 from tests.fakes import Halting, MemoryChain
 from tests.indexing import Indexing
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture
@@ -438,7 +438,7 @@ async def test_a_database_that_refuses_ends_the_loop_and_loses_nothing(
         with monkeypatch.context() as patched:
             patched.setattr("indexer.store.block_writer.append", full)
             with pytest.raises(StoreError, match="disk is full"):
-                await asyncio.wait_for(indexing.followers[0].run(), 60)
+                await asyncio.wait_for(indexing.followers[0].run(), PATIENCE)
         await indexing.catch_up()
         assert indexing.kinds(first) == ["inscribed", "moved"]
 
@@ -518,7 +518,7 @@ async def test_another_network_stops_the_chain_after_an_hour_until_the_source_is
         await until(lambda: follower.progress.state == "stopped")
         assert "or remove what is stored with `a2b forget demo`" in follower.progress.error
         chain.caip2 = "bsv:regtest"
-        await asyncio.wait_for(starting, 60)
+        await asyncio.wait_for(starting, PATIENCE)
 
 
 async def test_a_name_of_which_nothing_was_read_takes_the_network_that_is_repeated_for_ten_minutes(
@@ -529,7 +529,7 @@ async def test_a_name_of_which_nothing_was_read_takes_the_network_that_is_repeat
         monkeypatch.setattr("indexer.sync.follower.REFUSED", Backoff(0.01, 0.01))
         monkeypatch.setattr("indexer.sync.follower.PATIENCE_SECONDS", 0.1)
         follower = Follower(MemoryChain(*kit.blocks), indexing.store, indexing.writer)
-        await asyncio.wait_for(follower.start(), 60)
+        await asyncio.wait_for(follower.start(), PATIENCE)
         assert indexing.store.chains() == {"demo": "bsv:regtest"}
 
 

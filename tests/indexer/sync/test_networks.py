@@ -20,6 +20,7 @@ from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.nodes import Node
 from tests.solana_server import SolanaServer
+from tests.waiting import PATIENCE
 
 MAINNET = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f"
 
@@ -63,7 +64,7 @@ async def test_one_wrong_chain_id_at_the_first_start_is_not_stored(url: str, pau
             with pytest.raises(OtherNetworkError, match="said that its network is eip155:137, and says eip155:1 now"):
                 await follower.open()
             assert indexing.store.chains() == {}
-            await asyncio.wait_for(follower.start(), 60)
+            await asyncio.wait_for(follower.start(), PATIENCE)
             assert indexing.store.chains() == {"demo": "eip155:1"}
             assert pauses == [10.0, 10.0]
             await chain.close()
@@ -76,7 +77,7 @@ async def test_one_wrong_genesis_hash_at_the_first_start_is_not_stored(url: str,
             genesis = iter(["5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9e", *[honest] * 9])
             server.alter("getGenesisHash", lambda _: next(genesis))
             chain = server.chain(indexing.source_store)
-            await asyncio.wait_for(Follower(chain, indexing.store, indexing.writer).start(), 60)
+            await asyncio.wait_for(Follower(chain, indexing.store, indexing.writer).start(), PATIENCE)
             assert indexing.store.chains() == {"sol": server.caip2}
             await chain.close()
     assert pauses == [10.0, 10.0]
@@ -95,7 +96,7 @@ async def test_one_wrong_genesis_block_of_a_node_at_the_first_start_is_not_store
 
             node.instead["getblockhash"] = first_block
             chain = create("demo", f"{node.url}?chain=bsv", indexing.source_store)
-            await asyncio.wait_for(Follower(chain, indexing.store, indexing.writer).start(), 60)
+            await asyncio.wait_for(Follower(chain, indexing.store, indexing.writer).start(), PATIENCE)
             assert indexing.store.chains() == {"demo": "bsv:regtest"}
             await chain.close()
     assert pauses == [10.0]
