@@ -18,6 +18,7 @@ ROWS = (
 )  # fmt: skip
 
 
+@pytest.mark.timeout(900)
 def test_the_benchmark_of_the_whole_program_runs_to_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     measure(tmp_path, BLOCKS, requests=3)
     table = capsys.readouterr().out

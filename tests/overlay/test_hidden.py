@@ -135,6 +135,7 @@ def shows(text: str, hidden: Hidden) -> list[str]:
     return [word for word in hidden.texts if word in plain or json.dumps(word)[1:-1] in plain]
 
 
+@pytest.mark.timeout(900)
 async def test_no_get_route_hands_out_what_is_hidden(tmp_path: Path) -> None:
     async with sample(tmp_path) as (context, client):
         page = await get(client, "/v1/search?limit=100&type=tool")

@@ -58,6 +58,7 @@ async def test_cut_connections_and_a_restart_are_outlasted(pair: Pair, tmp_path:
     assert stored(url, growing) == await as_new(growing, tmp_path)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("pair", ["sync"], indirect=True)
 async def test_a_synchronous_failover_loses_nothing(pair: Pair, tmp_path: Path) -> None:
     primary, standby = pair

@@ -15,6 +15,8 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import Any
 
+import pytest
+
 from overlay.api.identity_key import read_or_create
 from tests.chainkit import ChainKit, agent_without_host
 from tests.chainkit_blocks import Block
@@ -160,6 +162,7 @@ def of_database(program: str, server: Server, *arguments: str) -> Sequence[str]:
     return (binary(program), "-h", str(server.folder), "-U", "a2b", "-d", "registry", *arguments)
 
 
+@pytest.mark.timeout(900)
 def test_kills_a_stopped_replica_a_copy_that_is_put_back_and_a_restored_backup_lose_nothing(
     pair: Pair, tmp_path: Path
 ) -> None:
