@@ -9,7 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -23,6 +23,7 @@ from overlay.search.query import FACETS, SORTS, Hit, Hits, Operators, Query
 from overlay.search.stop_words import GENERIC, stop_words
 from parsers.cards import Skill
 from parsers.cards.intervals import interval_key
+from parsers.cards.offers import Offer
 from parsers.cards.usage import ACCESS, AUTH, LAUNCHERS, PROTOCOLS, TRANSPORTS, UNSTATED, Usage
 from tests.contracts.listed import EPOCH, listing, price
 from tests.opensearch_server import index_url
@@ -36,6 +37,8 @@ from tests.oracles.search import (
     plain_words,
     price_of,
 )
+
+pytestmark = pytest.mark.timeout(1_200)  # three engines answer hundreds of queries; others may use the machine
 
 PLAIN = ["orchid", "walnut", "quartz", "comet", "Lantern", "zephyr", "HARBOR", "velvet"]
 """Words that mean themselves and nothing else: none is a form, a part, a beginning or a misspelling of another, or of a
@@ -299,8 +302,10 @@ def test_engines_answer_as_the_oracle(
 ) -> None:
     oracle = index_all(engines, history)
     for query in questions:
+        words = plain_words(query.text)
+        expected = expect(query, oracle, words)
         for engine in engines:
-            check(engine.search(query), query, oracle, plain_words(query.text))
+            check(engine.search(query), query, oracle, words, expected)
 
 
 @settings(max_examples=20, deadline=None)
@@ -360,30 +365,52 @@ def is_reordered(documents: Iterable[Document]) -> bool:
     return any(count > 3 for count in counts.values())
 
 
-def check(hits: Hits, query: Query, oracle: Oracle, words: Words) -> None:
-    """Hold an answer against the oracle's for the words that the text means."""
+class Expected(NamedTuple):
+    """The oracle's answer to a query: it takes longer than those of all engines, and is worked out once."""
+
+    documents: dict[str, Document]
+    matched: int
+    facets: dict[str, tuple[tuple[str, int], ...]] | None
+    cheapest: dict[str, Offer | None]
+    order: list[str]
+
+
+def expect(query: Query, oracle: Oracle, words: Words) -> Expected:
+    """The oracle's answer, for the words that the text means."""
+    documents = {document.id: document for document in oracle.results(query, words)}
+    return Expected(
+        documents,
+        oracle.matched(query, words),
+        oracle.facets(query, words),
+        {id_: cheapest(document, query) for id_, document in documents.items()},
+        ordered(list(documents.values()), query, words),
+    )
+
+
+def check(hits: Hits, query: Query, oracle: Oracle, words: Words, expected: Expected) -> None:
+    """Hold an answer against the oracle's."""
     if hits.phrases_dropped:
-        assert not oracle.results(query, words)  # or the phrases would count
+        assert not expected.documents  # or the phrases would count
         query = query._replace(operators=query.operators and replace(query.operators, phrases=()))
-    expected = {document.id: document for document in oracle.results(query, words)}
-    assert {hit.id for hit in hits.hits} == set(expected)
-    assert (hits.total, hits.at_least, len(hits.hits)) == (len(expected), False, len(expected))
-    assert hits.matched == oracle.matched(query, words)
-    assert hits.facets == oracle.facets(query, words)
+        expected = expect(query, oracle, words)
+    documents = expected.documents
+    assert {hit.id for hit in hits.hits} == set(documents)
+    assert (hits.total, hits.at_least, len(hits.hits)) == (len(documents), False, len(documents))
+    assert hits.matched == expected.matched
+    assert hits.facets == expected.facets
     for hit in hits.hits:
-        assert hit.item == expected[hit.id].item
-        check_cheapest(hit, expected[hit.id], query)
+        assert hit.item == documents[hit.id].item
+        check_cheapest(hit, expected.cheapest[hit.id], query)
     if query.sort == "relevance" and words:
         scores = [hit.score for hit in hits.hits]
-        if not is_reordered(expected.values()):
+        if not is_reordered(documents.values()):
             assert scores == sorted(scores, reverse=query.descending is not False)
         assert all(score > 0 for score in scores)
     else:
-        assert [hit.id for hit in hits.hits] == ordered(list(expected.values()), query, words)
+        assert [hit.id for hit in hits.hits] == expected.order
 
 
-def check_cheapest(hit: Hit, document: Document, query: Query) -> None:
-    offer = cheapest(document, query)
+def check_cheapest(hit: Hit, offer: Offer | None, query: Query) -> None:
     if offer is None:
         assert hit.cheapest is None
         return
@@ -472,9 +499,10 @@ def test_engines_agree_amid_ties(
     engines, oracle = ties
     query = Query(text=text, sort=sort, descending=descending, limit=1000, facets=("tag", "acceptedCurrency"), **narrow)
     query = query._replace(calls=Decimal(3_652))
+    expected = expect(query, oracle, words)
     for engine in engines:
         whole = engine.search(query)
-        check(whole, query, oracle, words)
+        check(whole, query, oracle, words, expected)
         starts: tuple[int, ...] = (0, 5, 60, 128, whole.total - 3)
         for start in starts:
             part = query._replace(limit=9, offset=max(0, start))
