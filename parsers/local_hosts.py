@@ -36,12 +36,17 @@ def is_private_url(url: str) -> bool:
 
 
 def is_public_url(url: str) -> bool:
-    """Whether a URL (http or https) has an address or a name with a dot as its host that is not private, so not
-    with a placeholder such as `<your host>`."""
+    """Whether a URL (http or https) has a port that exists, if any, and an address or a name with a dot as its host
+    that is not private, so not with a placeholder such as `<your host>`."""
     host = _name(_host(url))
-    if not url.lower().startswith(("http://", "https://")) or is_private_host(host):
+    if not is_web_url(url) or not _has_port(url) or is_private_host(host):
         return False
     return _address(host) is not None or _PUBLIC_NAME.fullmatch(host) is not None
+
+
+def is_web_url(url: str) -> bool:
+    """Whether a URL is one of http or https."""
+    return url.lower().startswith(("http://", "https://"))
 
 
 def is_local_host(host: str) -> bool:
@@ -66,6 +71,14 @@ def _host(url: str) -> str:
     except ValueError:
         return ""
     return unquote(host or "")
+
+
+def _has_port(url: str) -> bool:
+    """Whether the port of a URL, if it names one, is from 1 to 65535."""
+    try:
+        return urlsplit(url).port != 0
+    except ValueError:
+        return False
 
 
 def _name(host: str) -> str:

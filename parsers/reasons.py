@@ -90,6 +90,7 @@ SENTENCES: dict[str, str] = {
     "key-changed": "the host of the agent serves another Motebit key since {}, and the key that it published first did "
     "not sign it",
     "url-form": "not an absolute URL: {}",
+    "url-host": "a URL with a host or port that nobody can reach: {}",
     "url-local": "a URL that leads to the caller's own machine or network: {}",
     "inactive": "the card says that it is not active",
     "entry-unnamed": "the registration file does not name the registry entry {}",
