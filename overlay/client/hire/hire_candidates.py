@@ -14,7 +14,7 @@ from overlay.text.rating_words import rating_words
 from overlay.verify import VerificationReport
 from parsers.cards import AgentCard, McpServer
 from parsers.local_hosts import is_public_url
-from parsers.reasons import HIGH
+from parsers.reasons import HIGH, INFO
 
 SHOWN, TRIED = 3, 10
 """Candidates that are shown, and results of a search that are looked at."""
@@ -129,13 +129,15 @@ def reasons(item: Mapping[str, Any], price: CallPrice | None, is_newest: bool, o
     if outdated:
         yield outdated
     domain = item.get("domain") or {}
-    yield f"{domain.get('host')} names it" if domain.get("verified") else f"{domain.get('host')} does not name it"
+    host = domain.get("host") or "its host"
+    yield f"{host} names it" if domain.get("verified") else f"{host} does not name it"
     yield rating_words(item["rating"]) if item.get("rating") else "not rated"
     if price is None:
         yield "it states no price"
     elif price.offer.interval:
         yield f"its price is for an interval: {price.offer.interval[:40]}"
-    yield from (f"warning {code}" for code in [*dict.fromkeys(_codes(item))][:5])
+    serious = [warning.get("code") for warning in item.get("warnings") or () if warning.get("severity") != INFO]
+    yield from (f"warning {code}" for code in [*dict.fromkeys(serious)][:5])
 
 
 def _codes(item: Mapping[str, Any]) -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.bitcoind import VARIABLE, installed
+from tests.ports import free_port
 from tests.running import a2b_here, environment
 from tests.test_docs import DOCS
 
@@ -25,7 +26,7 @@ _BLOCK = re.compile(r"<!-- try -->\n```sh\n(.*?)```", re.DOTALL)
 def commands(port: int, served: int, agent: int) -> str:
     """The commands of the page, with free ports."""
     text = "".join(_BLOCK.findall((DOCS / "hire.md").read_text()))
-    assert text.count("\n") > 20
+    assert text.count("\n") == 20
     for old, new in {
         "127.0.0.1:18332": f"127.0.0.1:{port}", "bitcoind -regtest": f"bitcoind -regtest -rpcport={port} -listen=0",
         "bitcoin-cli -rpcwait": f"bitcoin-cli -rpcwait -rpcport={port}", "a2b up &": f"a2b up --port {served} &",
@@ -39,8 +40,6 @@ def commands(port: int, served: int, agent: int) -> str:
 @pytest.mark.timeout(600)
 def test_a_reader_gets_from_nothing_to_a_paid_result(tmp_path: Path) -> None:
     installed()
-    from tests.ports import free_port
-
     folders = [Path(os.environ[VARIABLE]).parent, Path(sys.executable).parent]
     path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
     ours, theirs = pty.openpty()  # a person is asked on a terminal only
@@ -66,7 +65,7 @@ def test_a_reader_gets_from_nothing_to_a_paid_result(tmp_path: Path) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError):
                 os.killpg(shell.pid, number)
-        subprocess.run(["pkill", "-f", f"datadir={tmp_path}"], check=False)
+        os.kill(int((tmp_path / "node" / "regtest" / "bitcoind.pid").read_text()), signal.SIGKILL)
         os.close(ours)
         os.close(theirs)
-        shell.wait()
+        shell.communicate()
