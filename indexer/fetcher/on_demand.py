@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from indexer.fetcher.budgets import Budgets, VisitRates, registrable
 from indexer.fetcher.connections import Admit
@@ -18,6 +19,9 @@ from parsers.pointers.locator import is_web_url
 
 LIMITS = Limits(connect=5.0, first_byte=10.0, total=15.0, body=65_536, wire=262_144)
 
+OF_CARDS = replace(LIMITS, body=1 << 20, wire=(1 << 20) + 131_072)
+"""The limits for a card that is to be published (law 12)."""
+
 AT_ONCE = 32
 """Visits under way."""
 
@@ -26,8 +30,13 @@ class OnDemandFetcher:
     """`open_fetcher` builds the fetcher, which takes a while, in a thread, before the first visit. `clock` gives Unix
     seconds."""
 
-    def __init__(self, open_fetcher: Callable[[Limits], HttpFetcher], clock: Callable[[], float] = time.time) -> None:
-        self._open_fetcher, self.clock = open_fetcher, clock
+    def __init__(
+        self,
+        open_fetcher: Callable[[Limits], HttpFetcher],
+        clock: Callable[[], float] = time.time,
+        limits: Limits = LIMITS,
+    ) -> None:
+        self._open_fetcher, self.clock, self._limits = open_fetcher, clock, limits
         self._fetcher: HttpFetcher | None = None
         self._opening = asyncio.Lock()
         self._budgets = Budgets(VisitRates())
@@ -37,7 +46,7 @@ class OnDemandFetcher:
         """The fetcher."""
         async with self._opening:
             if self._fetcher is None:
-                self._fetcher = await asyncio.to_thread(self._open_fetcher, LIMITS)
+                self._fetcher = await asyncio.to_thread(self._open_fetcher, self._limits)
             return self._fetcher
 
     async def target(self, url: str) -> Target:

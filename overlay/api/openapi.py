@@ -89,9 +89,12 @@ _FREE_BODIES: dict[str, Any] = {
             },
             "rate": {"type": "string", "description": "Satoshis for 1,000 bytes."},
             "currency": {"type": "string", "description": "What the cost is shown in."},
+            "from": {"type": "string", "description": "The URL of a served card, for `fetched`."},
             "as": {
                 "type": "string",
-                "description": "`file`: the answer is the file for a wallet; `found`: also how the card is found.",
+                "description": "`file`: the answer is the file for a wallet; `found`: also how the card is found. "
+                "Where the card begins: `fetched` (at `from`), `present` (that of the listing), `example`, or `fields` "
+                "(of `card_name`, `card_url` and the others of the form).",
             },
         },
     },

@@ -65,13 +65,15 @@ class PublisherServices:
     ParseError for other bytes); it reads the store and is called in a thread. `on_request` is called after a publisher
     has requested a transaction. `recheck` schedules a new fetch of every locator and host of a listing's plain id; its
     second argument is the time in milliseconds since 1970. `check_owner` queries the source of a chain for an outpoint:
-    True if unspent, False if spent, None without an answer; it is None where no chain finds moves by queries.
+    True if unspent, False if spent, None without an answer; it is None where no chain finds moves by queries. `fetch`
+    returns what a URL serves, at most 1 MiB, and raises FetchError; None where no requests are sent to hosts.
     """
 
     diagnose: Callable[[str | bytes], dict[str, Any]]
     on_request: Callable[[], None] = lambda: None
     recheck: Callable[[str, int], Sequence[Recheck]] = lambda *_: ()
     check_owner: Callable[[str, Outpoint], Awaitable[bool | None]] | None = None
+    fetch: Callable[[str], Awaitable[bytes]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from overlay.app import version
 from overlay.app.background import IndexerJobs, IndexLoop
 from overlay.app.chain_loops import ChainLoops, Loop, transaction_source
 from overlay.app.diagnosis import diagnose
-from overlay.app.fetching import build_on_demand
+from overlay.app.fetching import build_card_fetcher, build_on_demand
 from overlay.app.integrity_loop import integrity_jobs
 from overlay.app.packaged_chain import check_chains
 from overlay.app.scheduler import Scheduler
@@ -176,10 +176,12 @@ class AppContext:
         sources = [transaction_source(follower) for follower in self.followers]
         ask = SourceLookup(sources, asyncio.get_running_loop())
         has_owners = any(follower.outpoint_monitor for follower in self.followers)
+        cards = build_card_fetcher(settings)
         publishing = PublisherServices(
             diagnose=partial(diagnose, settings, self.store, ask=ask), recheck=Rechecks(self.store.primary).request,
             on_request=partial(self.scheduler.wake, "requests"),
             check_owner=self.chain_loops.is_unspent if has_owners else None,
+            fetch=cards.get if cards is not None else None,
         )  # fmt: skip
         site = SiteSettings(
             limits=settings.limits, trusted_proxies=settings.trusted_proxies, public_url=settings.public_url,

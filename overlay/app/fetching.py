@@ -74,3 +74,10 @@ def build_on_demand(settings: Settings) -> OnDemandFetcher | None:
     from indexer.fetcher.on_demand import OnDemandFetcher
 
     return OnDemandFetcher(partial(build_fetcher, settings)) if sends_requests(settings) else None
+
+
+def build_card_fetcher(settings: Settings) -> OnDemandFetcher | None:
+    """The sender of requests for cards that publishers name; None for the demonstration."""
+    from indexer.fetcher.on_demand import OF_CARDS, OnDemandFetcher
+
+    return OnDemandFetcher(partial(build_fetcher, settings), limits=OF_CARDS) if sends_requests(settings) else None

@@ -104,7 +104,7 @@ MAX_BYTES = 5 << 20
 
 _TXID = re.compile(r"(?:(?i:ord)://)?(?:0x)?([0-9a-fA-F]{64})(?:[_:.i][0-9]{1,10})?")
 _RAW = re.compile(r"(?:[0-9a-fA-F]{2}){60,}")
-_FIELDS = 12
+_FIELDS = 32
 
 STEPS = {
     "requested": "Requested", "seen": "Seen", "mined": "Mined", "envelope": "Envelope", "map": "MAP", "json": "JSON",

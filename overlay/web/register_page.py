@@ -7,22 +7,27 @@ from __future__ import annotations
 import json
 from asyncio import to_thread
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import segno
 from aiohttp import web
 
+from indexer.fetcher.reasons import FetchError
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.executors import PUBLISHING, run_in
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.publisher_api import findability_member, reviewed
 from overlay.api.services import AppServices
+from overlay.listings import lookup
 from overlay.listings.local_source import LocalSource
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.publish import scripts
+from overlay.publish.card_drafts import AGENT_PATHS, EXAMPLE, FIELDS, card_of_document, card_of_fields
 from overlay.publish.coins import CoinsError, read_lines
 from overlay.publish.registration_output import RegistrationError, find, name_of, registration_text
 from overlay.publish.transactions import DEFAULT_FEE_RATE
@@ -104,20 +109,65 @@ class RegistrationForm:
 @dataclass(frozen=True, slots=True)
 class RegistrationOutcome:
     """The form with its outcome: the check of the card, the unsigned registration with its effect in words, or the
-    fault."""
+    fault; where no card could be made, with the `fields` that it was to be made of."""
 
     form: RegistrationForm
     checked: dict[str, Any] | None = None
     built: UnsignedRegistration | None = None
     purpose: str = ""
     fault: str = ""
+    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 async def register(request: web.Request) -> web.Response:
-    """The page Register; the query may name an `action` and the `id` of a listing."""
+    """The page Register; the query may name an `action` and the `id` of a listing, whose present card an update begins
+    with."""
     query = {name: request.query[name].strip()[:MAX_TEXT] for name in ("action", "id") if request.query.get(name)}
-    page = await to_thread(_page, request.app[SERVICES], RegistrationOutcome(RegistrationForm(**query)))
-    return html_answer(page)
+    return html_answer(await to_thread(_first_page, request.app[SERVICES], RegistrationForm(**query)))
+
+
+def _first_page(services: AppServices, form: RegistrationForm) -> bytes:
+    with suppress(ListingNotFoundError):
+        form = _with_present_card(services, form)
+    return _page(services, RegistrationOutcome(form))
+
+
+def _with_present_card(services: AppServices, form: RegistrationForm) -> RegistrationForm:
+    """The form of an update with the present card of its listing. Raises ListingNotFoundError."""
+    if form.action != UPDATE or not form.id:
+        return form
+    return replace(form, what=lookup.card(services.store, form.id)[1].decode("utf-8", "replace"))
+
+
+async def _begun(request: web.Request, form: RegistrationForm, fields: Mapping[str, str]) -> RegistrationForm:
+    """The form with the card that a button asks for. Raises ValueError, ListingNotFoundError."""
+    match fields.get("as"):
+        case "example":
+            return replace(form, what=card_of_fields(EXAMPLE))
+        case "fields":
+            return replace(form, what=card_of_fields({name: fields.get(f"card_{name}", "") for name in FIELDS}))
+        case "present":
+            return await to_thread(_with_present_card, request.app[SERVICES], form)
+        case "fetched":
+            return replace(form, what=await _served(request, fields.get("from", "").strip()))
+    return form
+
+
+async def _served(request: web.Request, url: str) -> str:
+    """The card that a URL serves, or its host where the URL has no path. Raises ValueError."""
+    fetch = request.app[SERVICES].publishing.fetch
+    if fetch is None:
+        raise ValueError("this server sends no requests to hosts: paste the card")
+    parts = urlsplit(url)
+    bare = parts.path in ("", "/") and not parts.query
+    urls = [url.rstrip("/") + path for path in AGENT_PATHS] if bare else [url]
+    for candidate in urls:
+        try:
+            return await to_thread(card_of_document, await fetch(candidate))
+        except FetchError as error:
+            if candidate == urls[-1] or error.refusal.code != "fetch-missing":
+                raise ValueError(f"{candidate[:200]} could not be fetched: {error.refusal.sentence}") from None
+    raise ValueError("no URL is named")
 
 
 async def prepare(request: web.Request) -> web.Response:
@@ -127,7 +177,12 @@ async def prepare(request: web.Request) -> web.Response:
     if not fields:
         raise bad_request("missing", "the form is empty: it needs the field what, a card", "what")
     form = RegistrationForm(**{name: fields[name].strip() for name in RegistrationForm.__slots__ if name in fields})
-    outcome = await run_in(request, PUBLISHING, _prepared, request.app[SERVICES], form)
+    try:
+        form = await _begun(request, form, fields)
+    except (ValueError, ListingNotFoundError) as error:
+        outcome = RegistrationOutcome(form, fault=str(error), fields=fields)
+    else:
+        outcome = await run_in(request, PUBLISHING, _prepared, request.app[SERVICES], form)
     if fields.get("as") == "found" and outcome.checked and outcome.checked["ok"]:
         outcome.checked.update(
             await run_in(request, PUBLISHING, findability_member, request.app[SERVICES], form.card, None, form.id)
@@ -231,6 +286,7 @@ def _page(services: AppServices, outcome: RegistrationOutcome) -> bytes:
         "explained": explained(badge for card in shown for badge in card.badges),
         "satoshis": satoshis,
         "actions": ACTIONS,
+        "card_fields": FIELDS,
         "most_message": MAX_MESSAGE,
         "about": about(str(Decimal(satoshis).scaleb(-8)), "BSV", currency, services.exchange) if built else None,
         "no_rate": services.exchange.missing(currency)[1],

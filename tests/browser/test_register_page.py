@@ -64,6 +64,17 @@ async def test_a_card_is_ranked_before_it_is_published(world: World, tab: Open) 
         assert await page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+async def test_a_card_begins_with_an_example(world: World, tab: Open) -> None:
+    for width in (360, 1280):
+        page = await (await tab(viewport={"width": width, "height": 800})).go("/register")
+        await page.get_by_text("Begin with a card that is there, or with a form").click()
+        await page.get_by_role("button", name="An example").click()
+        await page.locator("#outcome .card", has_text="Tide tables").wait_for()
+        assert json.loads(await page.input_value("#what"))["name"] == "Tide tables"
+        await page.get_by_text("Begin with a card that is there, or with a form").click()
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 async def test_a_mistake_is_named_while_it_is_typed(world: World, tab: Open) -> None:
     page = await (await tab(expected=("status of 400",))).go("/register")
     await page.fill("#what", json.dumps(agent("Harbour lights")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
 from typing import Any
@@ -12,13 +13,17 @@ import pytest
 import segno
 from aiohttp import ClientResponse, ClientSession
 
+from indexer.fetcher.reasons import FetchError
+from overlay.api.services import AppServices
 from overlay.publish.keys import PublisherKey
 from overlay.publish.transactions import sign
 from overlay.publish.wallet_file import read_draft
 from overlay.web.register_page import MAX_QR_BYTES, qr_code
 from parsers.inscriptions import output_record
 from tests.chainkit import agent
-from tests.overlay.calls import problem
+from tests.overlay.calls import TOWER, problem
+from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed
 from tests.overlay.web.test_publish_page import FORM
 from tests.overlay.web.test_search_page import BROWSER, Page, page
 
@@ -46,6 +51,57 @@ async def test_the_way_begins_with_a_card(client: ClientSession) -> None:
     assert "Tide tables" in checked.text
     assert "name your program and an address" in checked.text
     assert "It would not be listed" in (await shown(client, {"what": "{}"})).text
+
+
+def pasted(shown_page: Page) -> dict[str, Any]:
+    """The card in the field of a page."""
+    text = shown_page.text
+    return dict(json.JSONDecoder().raw_decode(text, text.index("{"))[0])
+
+
+async def test_a_card_begins_with_an_example_or_a_form(client: ClientSession) -> None:
+    example = await shown(client, {"as": "example"})
+    assert pasted(example)["name"] == "Tide tables"
+    assert "name your program and an address" in example.text
+    fields = {"card_name": "Buoys", "card_url": "https://buoys.example/", "card_skill": "Count buoys", "as": "fields"}
+    card = pasted(await shown(client, fields))
+    assert (card["name"], card["skills"][0]["id"]) == ("Buoys", "count-buoys")
+    fault = await shown(client, {**fields, "card_amount": "much"}, 400)
+    assert "is not a number" in fault.text
+    inputs = {attributes.get("name"): attributes.get("value") for tag, attributes in fault.tags if tag == "input"}
+    assert (inputs["card_name"], inputs["card_amount"]) == ("Buoys", "much"), "nothing is typed twice"
+
+
+async def test_an_update_begins_with_the_present_card(client: ClientSession) -> None:
+    async with client.get(f"/v1/listings/{TOWER}/card") as answer:
+        card = json.loads(await answer.read())
+    assert pasted(await page(client, f"/register?action=update&id={TOWER}")) == card
+    # the transaction of the sample is not stored here, so nothing is prepared
+    assert pasted(await shown(client, {"action": "update", "id": TOWER, "as": "present"}, 400)) == card
+    nobody = f"{64 * 'a'}_0"
+    assert "Name the listing" in (await page(client, f"/register?action=update&id={nobody}")).text
+    assert (
+        "no listing has the id" in (await shown(client, {"action": "update", "id": nobody, "as": "present"}, 400)).text
+    )
+
+
+async def test_a_card_begins_with_what_a_host_serves(serve: Serve, services: AppServices) -> None:
+    bodies = {"https://buoys.example/.well-known/agent.json": CARD.encode(), "https://buoys.example/a": b"<html>"}
+    urls: list[str] = []
+
+    async def fetch(url: str) -> bytes:
+        urls.append(url)
+        if url not in bodies:
+            raise FetchError("fetch-missing", "404")
+        return bodies[url]
+
+    client = await serve(changed(services, publishing=replace(services.publishing, fetch=fetch)))
+    assert pasted(await shown(client, {"as": "fetched", "from": "https://buoys.example/"})) == json.loads(CARD)
+    assert urls == [f"https://buoys.example/.well-known/{name}.json" for name in ("agent-card", "agent")]
+    for url, fault in (("https://buoys.example/a", "it serves no card"), ("https://other.example/x", "could not be")):
+        assert fault in (await shown(client, {"as": "fetched", "from": url}, 400)).text
+    client = await serve(services)
+    assert "sends no requests" in (await shown(client, {"as": "fetched", "from": "https://a.example"}, 400)).text
 
 
 async def test_the_file_is_signed_by_its_owner_and_nobody_else(client: ClientSession) -> None:
