@@ -80,6 +80,7 @@ def add(commands: Commands) -> None:
 def _command(commands: Commands, name: str, run: Any, purpose: str, more: str) -> ArgumentParser:
     parser = command(commands, name, run, purpose, "data", "database", more=more)
     parser.add_argument("--fee-rate", metavar="SATOSHIS", type=int, help="for each 1,000 bytes [50]")
+    parser.add_argument("--yes", action="store_true", help="take a --fee-rate of more than 10,000")
     _add_results(parser)
     return parser
 
@@ -242,12 +243,14 @@ def _finish(
 ) -> int:
     """Build and sign, and then show, save and send the transaction that concerns a listing (`sending.finish`)."""
     from overlay.publish.registration_output import effect_of
-    from overlay.publish.transactions import DEFAULT_FEE_RATE, fund
+    from overlay.publish.transactions import ABSURD_FEE_RATE, DEFAULT_FEE_RATE, fund
     from parsers.bitcoin.tx import TxOutput
 
     if args.fee_rate is not None and not 0 < args.fee_rate <= 1_000_000:
         raise UsageError("--fee-rate is from 1 to 1,000,000 satoshis for 1,000 bytes")
     rate = args.fee_rate or DEFAULT_FEE_RATE
+    if rate > ABSURD_FEE_RATE and not args.yes:
+        raise UsageError(f"--fee-rate {rate} is {rate // DEFAULT_FEE_RATE:,} times the usual one: --yes takes it")
     built = [TxOutput(satoshis, script) for satoshis, script in outputs]
     first = registration.coin if registration else None
     draft = fund(built, coins, key.script, fee_rate=rate, first=first, merge=not built)

@@ -27,6 +27,9 @@ UNLOCKING_BYTES = 108
 DEFAULT_FEE_RATE = 50
 """Satoshis per 1,000 bytes."""
 
+ABSURD_FEE_RATE = 10_000
+"""A higher rate is taken for a mistake unless it is confirmed: two hundred times the default one."""
+
 MAX_INPUTS = 1_000
 _EXTENDED = bytes(5) + b"\xef"
 _SEQUENCE, OP_CHECKSIG = 0xFFFFFFFF, 0xAC

@@ -30,7 +30,7 @@ from overlay.publish import scripts
 from overlay.publish.card_drafts import AGENT_PATHS, EXAMPLE, FIELDS, card_of_document, card_of_fields
 from overlay.publish.coins import CoinsError, read_lines
 from overlay.publish.registration_output import RegistrationError, find, name_of, registration_text
-from overlay.publish.transactions import DEFAULT_FEE_RATE
+from overlay.publish.transactions import ABSURD_FEE_RATE, DEFAULT_FEE_RATE
 from overlay.publish.wallet_file import MAX_COINS, UnsignedRegistration, unsigned_change, unsigned_registration
 from overlay.web.amounts import FAMILIAR, about
 from overlay.web.badges import explained
@@ -78,7 +78,6 @@ _NEEDED = {
     TRANSFER: "id and owner (an address) are needed", DELIST: "id is needed",
 }  # fmt: skip
 
-MAX_FEE_RATE = 1_000_000
 MAX_TEXT = 256
 _FILE = 'attachment; filename="a2b-registration.json"'
 
@@ -258,8 +257,9 @@ def _kind(checked: Mapping[str, Any]) -> Kind:
 
 def _rate(text: str) -> int:
     """A fee rate. Raises ValueError."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 0 < int(text) <= MAX_FEE_RATE):
-        raise ValueError(f"the fee rate is {text[:20]!a}, and must be from 1 to {MAX_FEE_RATE:,} satoshis")
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 0 < int(text) <= ABSURD_FEE_RATE):
+        more = "; a2b inscribe --fee-rate N --yes takes more"
+        raise ValueError(f"the fee rate is {text[:20]!a}, and must be from 1 to {ABSURD_FEE_RATE:,} satoshis{more}")
     return int(text)
 
 

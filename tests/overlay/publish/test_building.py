@@ -365,6 +365,8 @@ async def test_other_answers_are_no_refusal() -> None:
         (("inscribe", "card.json", "--app", "x", "--coins", "dust.json"), 1, f"pay some satoshis to {KEY.address}"),
         (("inscribe", "card.json", "--app", "x", "--coins", "coins.json", "--broadcast"), 2, "--out FILE"),
         (("inscribe", "card.json", "--app", "x", "--coins", "coins.json", "--fee-rate", "0"), 2, "--fee-rate"),
+        (("inscribe", "card.json", "--app", "x", "--coins", "coins.json", "--fee-rate", "10001"), 2, "--yes takes it"),
+        (("inscribe", "card.json", "--app", "x", "--coins", "coins.json", "--fee-rate", "10001", "--yes"), 0, ""),
         (("inscribe", "card.json", "--app", "x", "--coins", "coins.json", "--broadcast", "--out", "o"), 2, "--node"),
         (("inscribe", "bad.json", "--app", "x", "--coins", "coins.json"), 1, ""),
         (("transfer", f"{'00' * 32}_0", "nobody"), 2, "P2PKH"), (("point", "no domain"), 2, "domain"),

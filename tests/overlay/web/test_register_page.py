@@ -140,6 +140,7 @@ async def test_without_coins_the_wallet_chooses_them(client: ClientSession) -> N
         ({"coins": f"{'11' * 32}_0 9000\n" * 2}, "a coin is named twice"),
         ({"coins": "x 1\n" * 101}, "there are 101 coins"),
         ({"rate": "0"}, "the fee rate is '0'"),
+        ({"rate": "10001"}, "from 1 to 10,000 satoshis"),
         ({"rate": "x" * 50}, "the fee rate is 'xxx"),
         ({"rate": "0000000019999999"}, "the fee rate is '0000000019999999'"),
         ({"what": '[{"currency": "BSV", "amount": 1}]'}, "This is a price list"),
