@@ -149,9 +149,14 @@ def address(name: str, text: str) -> ListenAddress | None:
 
 def limits(name: str, text: str) -> dict[str, Quota | None]:
     """The quotas of every kind of route, None where switched off."""
+    return {**LIMITS, **stated_limits(name, text)}
+
+
+def stated_limits(name: str, text: str) -> dict[str, Quota | None]:
+    """The quotas of the kinds of routes that a text names, None where switched off."""
     if text.strip() == "off":
         return dict.fromkeys(LIMITS)
-    quotas: dict[str, Quota | None] = dict(LIMITS)
+    quotas: dict[str, Quota | None] = {}
     for word in text.split():
         kind, _, quota_text = word.partition("=")
         quota = _QUOTA.fullmatch(quota_text)

@@ -17,6 +17,7 @@ from overlay.app.memory import collect_garbage_rarely
 from overlay.commands import (
     backup,
     check,
+    clients,
     diagnose,
     forget,
     hide,
@@ -112,7 +113,7 @@ def parser() -> ArgumentParser:
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
         run, search, show, verify, hire, hires, wallets, diagnose, check, publish, status, rebuild, index_copy,
-        snapshot, backup, migrate, forget, hide, mirror,
+        snapshot, backup, migrate, forget, hide, clients, mirror,
     ):  # fmt: skip
         command.add(commands)
     for system in installed():

@@ -18,6 +18,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 from indexer.declarations import declarations
 from indexer.model import SCHEMA
 from indexer.store import (  # noqa: F401 - they declare
+    clients,
     followers,
     hidden,
     logos,

@@ -15,6 +15,7 @@ from indexer.store.badges import BadgeQueries
 from indexer.store.blocks import BlockQueries, HeaderQueries
 from indexer.store.card_signatures import SignatureQueries
 from indexer.store.checks import CheckQueries
+from indexer.store.clients import ClientQueries
 from indexer.store.contents import ContentQueries
 from indexer.store.fetches import FetchQueries
 from indexer.store.followers import FollowerQueries
@@ -54,6 +55,7 @@ class Store(Queries):
         self.fetches, self.badges = FetchQueries(engine), BadgeQueries(engine)
         self.signatures, self.checks = SignatureQueries(engine), CheckQueries(engine)
         self.tools, self.listed_ids = ToolQueries(engine), ListedIds(engine)
+        self.clients = ClientQueries(engine)
         self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
         self.detector = ChangeDetector(engine)
         self.hidden = HiddenQueries(engine, self.stamp, time.time)

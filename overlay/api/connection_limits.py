@@ -10,6 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_network
 from aiohttp import web
 
 from indexer.client_networks import ClientCounter, address_of, client_of
+from overlay.api.client_tokens import ClientTokens
 
 _MOST_FORWARDED = 16
 """Addresses of X-Forwarded-For that are looked at, from the end."""
@@ -18,13 +19,17 @@ _WITH_PORT = re.compile(r"\[([^\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
 
 class ClientAddresses:
-    """Client addresses of requests. X-Forwarded-For is used only from proxies in `trusted` (networks)."""
+    """Clients of requests: those of `tokens`, else their addresses. X-Forwarded-For is used only from proxies in
+    `trusted` (networks)."""
 
-    def __init__(self, trusted: Sequence[str] = ()) -> None:
+    def __init__(self, trusted: Sequence[str] = (), tokens: ClientTokens | None = None) -> None:
         self._trusted = tuple(ip_network(network) for network in trusted)
+        self._tokens = tokens or ClientTokens()
 
     def of(self, request: web.Request) -> str:
         """The client of a request."""
+        if (named := self._tokens.client(request)) is not None:
+            return named.key
         peer = request.remote or ""
         if self.trusts(peer):
             return self._forwarded(request, peer)

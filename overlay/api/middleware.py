@@ -39,7 +39,7 @@ _LONGEST_TARGET = 1_000
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _CROSS_ORIGIN = {
     "Access-Control-Allow-Headers": "Authorization, Content-Type, If-None-Match, X-Request-Id, Last-Event-ID, "
-    "Mcp-Session-Id, Mcp-Method, Mcp-Name, MCP-Protocol-Version, A2A-Version, A2A-Extensions, A2B-Payment, "
+    "Mcp-Session-Id, Mcp-Method, Mcp-Name, MCP-Protocol-Version, A2A-Version, A2A-Extensions, A2B-Client, A2B-Payment, "
     "Idempotency-Key, X-DCT-Proof, X-Topics, X-Aggregation, X-BSV-Topic, X-Includes-Off-Chain-Values, *",
     "Access-Control-Max-Age": "86400",
 }
@@ -118,7 +118,8 @@ async def _paid_or_refused(
 ) -> web.StreamResponse:
     """The response to a request beyond its limit."""
     context, answer = request.app[CONTEXT], partial(_answer, request, handler, request_id)
-    detail, required = f"too many requests from your address; try again in {taken.wait:,} s", Requirements({}, {})
+    client = "your address" if context.tokens.client(request) is None else "this client"
+    detail, required = f"too many requests from {client}; try again in {taken.wait:,} s", Requirements({}, {})
     for beyond_limit in context.beyond_limit:
         paid = await beyond_limit(context, request, answer)
         if isinstance(paid, web.Response):
@@ -146,6 +147,7 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
     try:
         if (damage := request.app[CONTEXT].damage()) and not request.path.startswith(_WITHOUT_DATABASE):
             raise DamagedDatabaseError(damage)
+        request.app[CONTEXT].tokens.check(request)
         for guard in request.app[CONTEXT].guards:
             await guard(request)
         return unless_current(request, await handler(request))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlay.answers.schema_parts import ref
 from overlay.answers.schemas import SCHEMAS
+from overlay.api.client_tokens import HEADER as CLIENT_HEADER
 from overlay.api.parameters import Parameter
 from overlay.api.problems import TYPE as PROBLEM_TYPE
 from overlay.api.request_bodies import BODIES, body_schemas
@@ -43,9 +44,9 @@ _PATH_SCHEMAS = {
 }
 _DESCRIPTION = (
     "Search and look up AI agents and MCP tools registered on chain. Every GET also answers HEAD. Errors are RFC 9457 "
-    "problem details. Routes that list 401 and 403 check a capability token of DelegateOS where one is presented "
-    "(`Authorization: Bearer`); none needs one. Names, descriptions, commands and cards are strangers' texts: show "
-    "them escaped, run nothing."
+    "problem details. Routes that list 403 check a capability token of DelegateOS where one is presented "
+    "(`Authorization: Bearer`); none needs one, nor the token of a client with limits of its own. Names, descriptions, "
+    "commands and cards are strangers' texts: show them escaped, run nothing."
 )
 
 
@@ -110,6 +111,17 @@ def _header(name: str, description: str) -> dict[str, Any]:
     return {name: {"description": description, "schema": {"type": "string"}}}
 
 
+_SECURITY = {
+    "clientBearer": {
+        "type": "http", "scheme": "bearer",
+        "description": "The token of a client with limits of its own: `a2b_` and 43 letters, from the operator.",
+    },
+    "clientHeader": {
+        "type": "apiKey", "in": "header", "name": CLIENT_HEADER,
+        "description": "The same token, where `Authorization` holds another one.",
+    },
+}  # fmt: skip
+
 _LIMIT_HEADERS = {
     **_header(
         "RateLimit-Policy",
@@ -131,8 +143,12 @@ def document(routes: Iterable[Route], version: str, systems: Iterable[SystemApi]
         "openapi": "3.1.0",
         "info": {"title": "A2B registry overlay", "version": version, "description": _DESCRIPTION},
         "servers": [{"url": "/"}],
+        "security": [{}, *({name: []} for name in _SECURITY)],
         "paths": paths,
-        "components": {"schemas": dict(ChainMap(dict(COMPONENTS), *(dict(system.schemas) for system in systems)))},
+        "components": {
+            "schemas": dict(ChainMap(dict(COMPONENTS), *(dict(system.schemas) for system in systems))),
+            "securitySchemes": _SECURITY,
+        },
     }
 
 
@@ -206,7 +222,7 @@ def _responses(route: Route) -> dict[str, Any]:
     schema = ref(route.answer) if route.answer else {}
     content = {media: {"schema": schema} if "json" in media else {} for media in route.media}
     answers: dict[str, Any] = {str(route.status): {"description": "The answer.", "content": content}}
-    refused = {400, 503} | ({429} if route.limit else set()) | ({408, 413, 415} if route.body else set())
+    refused = {400, 401, 503} | ({429} if route.limit else set()) | ({408, 413, 415} if route.body else set())
     if route.conditional:
         answers["304"] = {"description": "Unchanged since the entity tag in If-None-Match."}
     for status in route.empty:

@@ -9,6 +9,7 @@ from aiohttp import web
 from aiohttp.web_urldispatcher import AbstractRoute
 
 from indexer.setting_values import LIMITS, Quota
+from overlay.api.client_tokens import ClientTokens
 from overlay.api.connection_limits import ClientAddresses
 from overlay.api.counters import ROUTES, Counters
 from overlay.api.problems import ProblemError
@@ -35,12 +36,12 @@ BeyondLimit = Callable[
 
 
 class RouteInfo(NamedTuple):
-    """A route's number in the counters, its rate limit, whether its responses are counted (not those of streams), the
-    error shape of its protocol, where it has its own, the actions that a capability token must grant, and where a
-    request names its listing (`overlay.api.routes`)."""
+    """A route's number in the counters, the name of its rate limit, whether its responses are counted (not those of
+    streams), the error shape of its protocol, where it has its own, the actions that a capability token must grant, and
+    where a request names its listing (`overlay.api.routes`)."""
 
     number: int
-    limit: RateLimit | None
+    limit: str | None
     timed: bool
     error_response: Callable[[web.Request, ProblemError, str], web.Response] | None = None
     action: str | None = None
@@ -60,8 +61,8 @@ class RequestContext:
     for browsers, None for other clients. With `log_requests` every response is logged. `under_way` holds the requests
     that are being answered; while `draining`, each response is the last of its connection. `guards` run before each
     handler, and `beyond_limit` for requests beyond a limit. `damage` gives the remedy for a damaged database: then
-    every request is refused. `links` are those of the pages, and `limits` the rate limits by name, without those that
-    are switched off."""
+    every request is refused. `links` are those of the pages, and `tokens` those of clients with limits of their
+    own."""
 
     def __init__(
         self,
@@ -75,13 +76,17 @@ class RequestContext:
         beyond_limit: Sequence[BeyondLimit] = (),
         damage: Callable[[], str] = str,
         links: SiteLinks | None = None,
+        tokens: ClientTokens | None = None,
     ) -> None:
         self.links = links or SiteLinks()
         self.page, self.damage, self.guards, self.beyond_limit = page, damage, guards, beyond_limit
-        self.clients, self.counters, self.log_requests = ClientAddresses(trusted), counters, log_requests
+        self.tokens = tokens or ClientTokens()
+        self.clients = ClientAddresses(trusted, self.tokens)
+        self.counters, self.log_requests = counters, log_requests
         self.under_way: dict[int, web.Request] = {}
         self.draining = False
-        self.limits = limits(quotas, counters.buckets)
+        self._limits = limits(quotas, counters.buckets)
+        self._kinds = {name: kind for kind, name in enumerate(sorted({*quotas, *LIMITS}))}
         self._routes: dict[AbstractRoute, RouteInfo] = {}
 
     def add(self, route: AbstractRoute, info: RouteInfo) -> None:
@@ -101,20 +106,32 @@ class RequestContext:
 
     def take(self, request: web.Request, routed: RouteInfo) -> LimitResult | None:
         """Count a request against its client's rate limit; None without a limit."""
-        if routed.limit is None:
+        limit = self.limit_of(request, routed.limit)
+        if limit is None:
             return None
-        taken = routed.limit.take(self.clients.of(request))
+        taken = limit.take(self.clients.of(request))
         if taken.wait:
-            self.counters.add(REFUSED[routed.limit.name], 1)
+            self.counters.add(REFUSED[limit.name], 1)
         return taken
 
     def cost(self, request: web.Request, routed: RouteInfo) -> RequestCost | None:
         """The cost of a request that was counted; None without a limit."""
-        return None if routed.limit is None else RequestCost(routed.limit, self.clients.of(request))
+        limit = self.limit_of(request, routed.limit)
+        return None if limit is None else RequestCost(limit, self.clients.of(request))
+
+    def limit_of(self, request: web.Request, name: str | None) -> RateLimit | None:
+        """The rate limit of this name for the client of a request, None without one."""
+        if name is None:
+            return None
+        named = self.tokens.client(request)
+        if named is None or name not in named.quotas:
+            return self._limits.get(name)
+        quota = named.quotas[name]
+        return None if quota is None else RateLimit(name, quota, self.counters.buckets, self._kinds[name])
 
     def take_attempt(self, request: web.Request) -> bool:
         """Count an attempt to pay, which costs work, too, against the limit `ingest`; False beyond it."""
-        limit = self.limits.get("ingest")
+        limit = self.limit_of(request, "ingest")
         return limit is None or not limit.take(self.clients.of(request)).wait
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from indexer.setting_values import CHANGE_BLOCKS, Quota
+from overlay.api.client_tokens import ClientTokens
 from overlay.api.counters import Counters
 from overlay.api.height_history import HeightHistory
 from overlay.api.site_links import SiteLinks
@@ -99,7 +100,8 @@ class AppServices:
 
     `chains` maps configured names to CAIP-2 ids, in configured order, and `heights` names to the height indexed; both
     are called for every search and must answer from memory. `notifier` wakes the tasks that wait for changes; without
-    notifications the store is polled. `exchange` holds the exchange rates, `logos` the thumbnails, `identity` this
+    notifications the store is polled. `exchange` holds the exchange rates, `logos` the thumbnails, `tokens` the clients
+    with limits of their own, `identity` this
     server's own keys (None where several machines share a database and no key is configured), and `brought` the
     services of systems, each under its own key.
     """
@@ -114,5 +116,6 @@ class AppServices:
     notifier: ChangeNotifier = field(default_factory=ChangeNotifier)
     exchange: ExchangeRates = field(default_factory=ExchangeRates)
     logos: LogoImages = field(default_factory=LogoImages)
+    tokens: ClientTokens = field(default_factory=ClientTokens)
     identity: IdentityKey | None = None
     brought: Mapping[web.AppKey[Any], Any] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from indexer.store.process_lock import servers_lock
 from indexer.store.requests import Rechecks, Requests
 from indexer.sync import sign_of_life
 from indexer.sync.follower import Follower
+from overlay.api.client_tokens import ClientTokens
 from overlay.api.counters import Counters
 from overlay.api.height_history import SAMPLE_SECONDS
 from overlay.api.services import AppServices, ProcessInfo, PublisherServices, SiteSettings
@@ -41,7 +42,7 @@ from overlay.app.storage import (
     open_index,
     open_store,
 )
-from overlay.app.store_watcher import LOGOS_SECONDS, POLL_SECONDS, RATES_SECONDS, StoreWatcher
+from overlay.app.store_watcher import CLIENTS_SECONDS, LOGOS_SECONDS, POLL_SECONDS, RATES_SECONDS, StoreWatcher
 from overlay.jobs import PeriodicJob, Role
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.listings.logos import LogoImages
@@ -77,7 +78,8 @@ class AppContext:
         self.status = StatusService(self.settings, self.store, self.engine, version(), self.writer)
         self.status.left_out = self.left_out
         self.logos = LogoImages(Logos(self.store.primary))
-        self.watcher = StoreWatcher(self.store, self.status, self.notifier, self.logos)
+        self.tokens = ClientTokens(self.store.clients.all() if self.engine is not None else ())
+        self.watcher = StoreWatcher(self.store, self.status, self.notifier, self.logos, self.tokens)
         self.followers = [self._follower(chain) for chain in self.chains]
         self.chain_loops = ChainLoops(self.followers, ends_process=self.engine is None)
         self.scheduler = Scheduler(servers_lock(self.store.primary), self.counters, self.notifier)
@@ -149,6 +151,7 @@ class AppContext:
                 PeriodicJob(name="heights", run=sample, every=SAMPLE_SECONDS, role=Role.SERVER),
                 PeriodicJob(name="stored-rates", run=self.watcher.rates, every=RATES_SECONDS, role=Role.SERVER),
                 PeriodicJob(name="stored-logos", run=self.watcher.logos, every=LOGOS_SECONDS, role=Role.SERVER),
+                PeriodicJob(name="stored-clients", run=self.watcher.clients, every=CLIENTS_SECONDS, role=Role.SERVER),
             ]
             if not self.chains:
                 jobs.append(PeriodicJob(name=CHANGES, run=self.watcher.changes, every=POLL_SECONDS, role=Role.SERVER))
@@ -192,8 +195,8 @@ class AppContext:
         return AppServices(
             process=self.process_info(), engine=self.engine, store=ListingRepository(self.store, self.system_names),
             chains=self.status.chains, heights=self.status.heights, publishing=publishing, site=site,
-            notifier=self.notifier, exchange=self.status.exchange, logos=self.logos, identity=self.identity,
-            brought=self.parts.services,
+            notifier=self.notifier, exchange=self.status.exchange, logos=self.logos, tokens=self.tokens,
+            identity=self.identity, brought=self.parts.services,
         )  # fmt: skip
 
     def web_app(self) -> web.Application:

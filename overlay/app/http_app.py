@@ -61,6 +61,7 @@ def create_app(services: AppServices) -> web.Application:
         beyond_limit=[api.beyond_limit for api in systems if api.beyond_limit is not None],
         damage=services.process.damage,
         links=services.site.links,
+        tokens=services.tokens,
     )
     load = services.process.counters.load
     app[KEPT_PAGES], app[SITEMAP] = KeptPages(), SitemapRuns()
@@ -73,7 +74,7 @@ def create_app(services: AppServices) -> web.Application:
     for route in routes:
         handler = _without_parameters(route.handler) if route.refuses_parameters else route.handler
         info = RouteInfo(
-            app[ROUTE_PATHS].index(route.path), app[CONTEXT].limits.get(route.limit or ""), STREAM not in route.media,
+            app[ROUTE_PATHS].index(route.path), route.limit, STREAM not in route.media,
             route.error_response, route.action, route.resource if route.action else "", route.listing_in,
         )  # fmt: skip
         for method in (route.method, "HEAD") if route.method == "GET" else (route.method,):

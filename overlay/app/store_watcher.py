@@ -1,4 +1,4 @@
-"""Poll the store for the writes of other processes: changes, exchange rates, logos."""
+"""Poll the store for the writes of other processes: changes, exchange rates, logos, clients."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from indexer.store import Store
 from indexer.store.outbox import OutboxPosition
+from overlay.api.client_tokens import ClientTokens
 from overlay.app.status_service import StatusService
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.listings.logos import LogoImages
@@ -23,13 +24,19 @@ LOGOS_SECONDS = 1.0
 RATES_SECONDS = 1.0
 """Pause between two polls for exchange rates that another process fetched."""
 
+CLIENTS_SECONDS = 1.0
+"""Pause between two polls for clients that the operator added or revoked."""
+
 
 class StoreWatcher:
     """The jobs that follow the store. None of them reads it while `Store.stamp` is unchanged. They raise the errors of
     the database."""
 
-    def __init__(self, store: Store, status: StatusService, notifier: ChangeNotifier, logos: LogoImages) -> None:
+    def __init__(
+        self, store: Store, status: StatusService, notifier: ChangeNotifier, logos: LogoImages, tokens: ClientTokens
+    ) -> None:
         self._store, self._status, self._notifier, self._logos = store, status, notifier, logos
+        self._tokens = tokens
         self._stamps: dict[str, int] = {}
         self._last: tuple[OutboxPosition, dict[str, int]] | None = None
 
@@ -54,6 +61,12 @@ class StoreWatcher:
         if self._logos.has_requests:
             self._stamps.pop("logos", None)
         await self._read_if_written("logos", self._logos.flush)
+
+    async def clients(self) -> None:
+        """Read the clients with limits of their own."""
+        stored = await self._read_if_written("clients", self._store.clients.all)
+        if stored is not None:
+            self._tokens.replace(stored)
 
     async def _read_if_written(self, name: str, read: Callable[[], _Result]) -> _Result | None:
         """Read in a thread, unless nothing was written since the last read of this name."""

@@ -15,6 +15,7 @@ from sqlalchemy import event
 from indexer.store import Store, connect
 from indexer.store.logos import LOGO_CHECK
 from indexer.store.logos import Logos as StoredLogos
+from overlay.api.client_tokens import ClientTokens
 from overlay.app import store_watcher
 from overlay.app.status_service import StatusService
 from overlay.app.store_watcher import StoreWatcher
@@ -91,9 +92,11 @@ async def looking(query: CountedStore, folder: Path) -> AsyncIterator[tuple[Stat
     """All loops, once each has looked."""
     service = StatusService(settings(folder), query.store, None, "test")
     news, logos = ChangeNotifier(), LogoImages(StoredLogos(query.store.engine))
-    watcher = StoreWatcher(query.store, service, news, logos)
+    watcher = StoreWatcher(query.store, service, news, logos, ClientTokens())
     with news.listen() as woken:
-        loops = [asyncio.create_task(again(job)) for job in (watcher.changes, watcher.rates, watcher.logos)]
+        loops = [
+            asyncio.create_task(again(job)) for job in (watcher.changes, watcher.rates, watcher.logos, watcher.clients)
+        ]
         try:
             await asyncio.wait_for(woken.wait(), PATIENCE)
             await settled(query)
@@ -152,7 +155,11 @@ async def test_a_look_that_failed_is_made_again(
 ) -> None:
     service = StatusService(settings(tmp_path), counted_store.store, None, "test")
     watcher = StoreWatcher(
-        counted_store.store, service, ChangeNotifier(), LogoImages(StoredLogos(counted_store.store.engine))
+        counted_store.store,
+        service,
+        ChangeNotifier(),
+        LogoImages(StoredLogos(counted_store.store.engine)),
+        ClientTokens(),
     )
     calls = []
 

@@ -35,7 +35,8 @@ async def paid_beyond_limit(
     A payment of several times the price gives the client's bucket as many requests back, at most until it is full. A
     stream is not a whole answer that could be withheld: 402 after its limit. Raises ProblemError, StoreError."""
     routed, gate = context.routed(request), request.app.get(GATE)
-    if gate is None or routed.limit is None or not routed.timed:
+    limit = context.limit_of(request, routed.limit)
+    if gate is None or limit is None or not routed.timed:
         return None
 
     async def work() -> GateAnswer:
@@ -56,7 +57,7 @@ async def paid_beyond_limit(
     if paid.payment is not None and paid.payment.needed:
         # this request is the first that was paid for
         requests = max(0, paid.payment.paid // paid.payment.needed - 1)
-        routed.limit.credit(context.clients.of(request), requests)
+        limit.credit(context.clients.of(request), requests)
     return response_of(paid)
 
 
