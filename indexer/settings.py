@@ -6,11 +6,12 @@ Standard library only: commands that only query the index start without pydantic
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote
 
 from indexer import setting_values as read
@@ -48,6 +49,18 @@ def _words(_name: str, text: str) -> str:
 def _setting(parse: Callable[[str, str], Any] = _as_it_is, default: str = "", *, secret: bool = False) -> Any:
     """A setting: what reads its text, and its text where none is given. A secret is never shown."""
     return field(metadata={"parse": parse, "default": default}, repr=not secret)
+
+
+DEFAULT = "default"
+
+
+class EffectiveSetting(NamedTuple):
+    """A setting that is in force: its text with secrets masked, "" for none, and its origin: `default`, `environment`,
+    `file` or `flag`."""
+
+    name: str
+    text: str
+    origin: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,13 +169,32 @@ class Settings:
         `data` is the folder where none is named. Without configured chains there are none; with `demo`, the packaged
         sample blocks, in `DEMO_DATA`. Raises SettingsError for anything unknown or malformed in any of them.
         """
-        explicit = {name: value for name, value in (flags or {}).items() if value not in (None, "")}
-        values = {**_from_file(file), **_from_environment(environ or {}), **explicit}
+        values = dict(ChainMap(*reversed(_stated(flags, environ, file).values())))
         is_sample = demo and "chains" not in values
         if is_sample:
             blocks = f"demo=files:{quote(str(sample_blocks()))}?chain=bsv&network=regtest"
             values = {"data": DEMO_DATA, **values, "chains": blocks}
         return _build({"data": data, **values}, is_sample=is_sample)
+
+    @classmethod
+    def effective(
+        cls,
+        flags: Mapping[str, Any] | None = None,
+        environ: Mapping[str, str] | None = None,
+        file: Path | None = None,
+        *,
+        data: str = DATA,
+    ) -> list[EffectiveSetting]:
+        """Every setting as `load` would read it, with its origin. Raises SettingsError."""
+        cls.load(flags, environ, file, data=data)
+        origins = _stated(flags, environ, file)
+        stated = {name: (str(value), origin) for origin, values in origins.items() for name, value in values.items()}
+        texts = _default_texts(Path(stated.get("data", (data, ""))[0])) | {"data": data}
+        settings = []
+        for name, declared in _SETTINGS.items():
+            text, origin = stated.get(name, (texts.get(name, declared.metadata["default"]), DEFAULT))
+            settings.append(EffectiveSetting(name, masked(text) if declared.repr or not text else "***", origin))
+        return settings
 
     @property
     def is_probing(self) -> bool:
@@ -185,6 +217,19 @@ def sample_blocks() -> Path:
     room = Path(__file__).parent
     installed = room / "sample-blocks" / "bsv-regtest"
     return installed if installed.is_dir() else room.parent / "sample-blocks" / "bsv-regtest"
+
+
+def _stated(
+    flags: Mapping[str, Any] | None, environ: Mapping[str, str] | None, file: Path | None
+) -> dict[str, dict[str, Any]]:
+    """The settings that each origin states, each origin before those that win over it. Raises SettingsError."""
+    explicit = {name: value for name, value in (flags or {}).items() if value not in (None, "")}
+    return {"file": _from_file(file), "environment": _from_environment(environ or {}), "flag": explicit}
+
+
+def _default_texts(data: Path) -> dict[str, str]:
+    """The texts of settings that are in the data folder where nothing else is stated."""
+    return {"database": f"sqlite:///{str(data / 'a2b.db').replace('%', '%25')}", "search": f"native:{data / 'index'}"}
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -220,10 +265,16 @@ def _from_file(file: Path | None) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value != ""}
 
 
+FORMER = {"A2B_DOORS": "systems"}
+"""Variables of earlier versions, and the settings that they are now."""
+
+
 def _refuse(shown: str, name: str, spelled: Any) -> NoReturn:
     """Raise SettingsError for an unknown name; `spelled` formats a valid name in the spelling of the source."""
     from difflib import get_close_matches
 
+    if (setting := FORMER.get(f"{PREFIX}{name.upper()}")) is not None:
+        raise SettingsError(f"{shown} is a setting no longer: it is {spelled(setting)} now")
     nearest = [name] if name in KEYS else get_close_matches(name, KEYS, 1)
     hint = f"did you mean {spelled(nearest[0])}?" if nearest else f"known are {', '.join(map(spelled, KEYS))}"
     raise SettingsError(f"{shown} is not a setting; {hint}")
@@ -234,12 +285,7 @@ def _build(values: Mapping[str, Any], *, is_sample: bool) -> Settings:
         if any(ord(letter) < 32 or ord(letter) == 127 for letter in str(value)) and name != "chains":
             shown = ascii(masked(str(value))) if _SETTINGS[name].repr else "***"
             raise SettingsError(f"{name} holds a control character: {shown}")
-    data = Path(str(values["data"]))
-    texts = {
-        "database": f"sqlite:///{str(data / 'a2b.db').replace('%', '%25')}",
-        "search": f"native:{data / 'index'}",
-        **values,
-    }
+    texts = {**_default_texts(Path(str(values["data"]))), **values}
     parsed = {
         name: declared.metadata["parse"](name, str(texts.get(name, declared.metadata["default"])))
         for name, declared in _SETTINGS.items()

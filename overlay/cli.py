@@ -19,6 +19,7 @@ from overlay.commands import (
     check,
     clients,
     diagnose,
+    doctor,
     forget,
     hide,
     hire,
@@ -112,8 +113,8 @@ def parser() -> ArgumentParser:
     root.add_argument("--version", action=_Version, nargs=0, help="show the version, commit and formats, and exit")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
-        run, search, show, verify, hire, hires, wallets, diagnose, check, publish, status, rebuild, index_copy,
-        snapshot, backup, migrate, forget, hide, clients, mirror,
+        run, search, show, verify, hire, hires, wallets, diagnose, check, publish, status, doctor, rebuild,
+        index_copy, snapshot, backup, migrate, forget, hide, clients, mirror,
     ):  # fmt: skip
         command.add(commands)
     for system in installed():

@@ -21,7 +21,8 @@ from indexer.store.database import StoreError, reading_at_once, writing
 from indexer.store.full_scan import BODIES_AT_ONCE, ROWS_AT_ONCE
 from indexer.store.migrations import PREVIOUS, PREVIOUS_VERSION, RENAMED, values_of_new_columns
 from indexer.store.process_lock import writer_lock
-from indexer.store.schema import CHAIN, PROGRAM, checks, fill_rebuilt, meta, metadata
+from indexer.store.queries import upsert
+from indexer.store.schema import CHAIN, LAST_BACKUP, PROGRAM, checks, fill_rebuilt, meta, metadata
 
 FORMAT = 1
 
@@ -42,6 +43,28 @@ class BackupHead(NamedTuple):
     version: str
     keys: Mapping[str, str] | None
     schema: str = SCHEMA
+
+
+class BackupRecord(NamedTuple):
+    """The last backup of a database: when it was made (seconds since 1970), and the bytes of its file."""
+
+    time: int
+    size: int
+
+
+def record_backup(engine: Engine, record: BackupRecord) -> None:
+    """Store that a backup was made. Raises StoreError."""
+    with writing(engine) as connection:
+        row = {"key": LAST_BACKUP, "value": json.dumps(record)}
+        statement = upsert(connection, meta).values(row)
+        connection.execute(statement.on_conflict_do_update(index_elements=["key"], set_=row))
+
+
+def last_backup(engine: Engine) -> BackupRecord | None:
+    """The last backup that was made of a database, None before the first."""
+    with engine.connect() as connection:
+        value = connection.execute(select(meta.c.value).where(meta.c.key == LAST_BACKUP)).scalar()
+    return None if value is None else BackupRecord(*json.loads(value))
 
 
 def original_tables() -> list[Table]:

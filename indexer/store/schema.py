@@ -125,6 +125,9 @@ meta = original_table("meta", *keys(key=String), *required(value=Text))
 HASH_KEY = "hash-key"
 """Key in `meta` of the key of hashes that strangers must not be able to compute: 32 random bytes in hexadecimal."""
 
+LAST_BACKUP = "last-backup"
+"""Key in `meta` of the time and size of the last backup."""
+
 
 def new_hash_key() -> dict[str, str]:
     """The row of `meta` with a new one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from indexer.settings import Settings, SettingsError
 from overlay.commands.options import UsageError, command, settings_of
-from overlay.text.terminal import progress_of, say
+from overlay.text.terminal import complain, progress_of, say
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -23,7 +24,8 @@ def add(commands: Commands) -> None:
         commands, "backup", backup, "Write what no chain brings back into a file: payments, accounts, webhooks, "
         "fetched cards, receipts, and this server's keys.",
         "data", "database", "identity_key",
-        more="It holds one instant, and other processes continue meanwhile. The file has mode 0600, as it holds keys.",
+        more="It holds one instant, and other processes continue meanwhile. The file has mode 0600, as it holds keys. "
+        "The database has the time and size of the last one, for `a2b doctor`.",
     )  # fmt: skip
     restoring = command(
         commands, "restore", restore, "Fill a new database from a backup. All or nothing; exit code 1 when the file is "
@@ -38,7 +40,8 @@ def add(commands: Commands) -> None:
 def backup(args: Namespace) -> int:
     """Write a backup."""
     from indexer.snapshot.exporter import new_file
-    from indexer.store.backup import BackupHead, write_backup
+    from indexer.store.backup import BackupHead, BackupRecord, record_backup, write_backup
+    from indexer.store.database import StoreError
     from overlay.app import version
     from overlay.app.storage import open_store
 
@@ -46,12 +49,14 @@ def backup(args: Namespace) -> int:
         raise UsageError(f"{args.file} is not a regular file")
     settings = settings_of(args)
     keys = _stored_keys(settings)
-    with (
-        closing(open_store(settings, create=False)) as store,
-        progress_of("backing up", "rows") as progress,
-        new_file(args.file, 0o600) as opened,
-    ):
-        count = write_backup(store.engine, opened, BackupHead(version(), keys), progress)
+    began = int(time.time())
+    with closing(open_store(settings, create=False)) as store:
+        with progress_of("backing up", "rows") as progress, new_file(args.file, 0o600) as opened:
+            count = write_backup(store.engine, opened, BackupHead(version(), keys), progress)
+        try:
+            record_backup(store.primary, BackupRecord(began, args.file.stat().st_size))
+        except StoreError as error:
+            complain(f"the backup is complete, and a2b doctor will not know of it: {error}")
     say(f"wrote {count:,} rows and {'the' if keys else 'no'} keys of this server to {args.file}")
     return 0
 

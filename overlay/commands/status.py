@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from indexer.model import EVM
@@ -14,6 +14,7 @@ from overlay.text.safe_text import on_one_line
 from overlay.text.terminal import say
 
 if TYPE_CHECKING:
+    from overlay.app.status_service import StatusService
     from overlay.commands.options import Commands
 
 
@@ -40,7 +41,9 @@ def status(args: Namespace) -> int:
     return 0
 
 
-def _local(settings: Settings, *, recompute: bool) -> dict[str, Any]:
+@contextmanager
+def local_service(settings: Settings) -> Iterator[StatusService]:
+    """The status of the local database, with errors as they are. Raises StoreError, MissingError."""
     from overlay.app import version
     from overlay.app.status_service import StatusService
     from overlay.app.storage import MissingError, open_index, open_store
@@ -49,7 +52,11 @@ def _local(settings: Settings, *, recompute: bool) -> dict[str, Any]:
         engine = None
         with suppress(MissingError):
             engine = opened.enter_context(closing(open_index(settings, create=False, for_search=False)))
-        service = StatusService(settings, store, engine, version(), shows_errors=True)
+        yield StatusService(settings, store, engine, version(), shows_errors=True)
+
+
+def _local(settings: Settings, *, recompute: bool) -> dict[str, Any]:
+    with local_service(settings) as service:
         for name in service.progress:
             if recompute:
                 service.recompute_state_hash(name)

@@ -36,9 +36,9 @@ def request(*headers: tuple[str, str]) -> Any:
 
 
 def test_tokens_are_of_256_bits() -> None:
-    several = {new_token() for _ in range(20)}
-    assert len(several) == 20
-    assert {(token[:4], len(token)) for token in several} == {("a2b_", 47)}
+    tokens_of_twenty = {new_token() for _ in range(20)}
+    assert len(tokens_of_twenty) == 20
+    assert {(token[:4], len(token)) for token in tokens_of_twenty} == {("a2b_", 47)}
 
 
 @pytest.mark.parametrize(
