@@ -38,7 +38,8 @@ class ProcessInfo:
     remedy for a damaged database, "" for an intact one, and is called for every request. `version` is the program's.
     `requests` are the transactions that publishers request. `refused` counts the refused blocks, by chain, `ingested`
     the blocks read of each, `fetched` the fetches by outcome, and `failed` what is left out, by the work that failed;
-    `jobs` has the state of periodic work, `history` the last day's heights. With `log_requests` each answer is logged.
+    `jobs` has the state of periodic work, `backup` the time of the last backup (seconds since 1970, 0 before the first;
+    it reads the store), `history` the last day's heights. With `log_requests` each answer is logged.
     """
 
     status: Callable[[], dict[str, Any]]
@@ -53,6 +54,7 @@ class ProcessInfo:
     fetched: Callable[[], Mapping[str, int]] = dict
     failed: Callable[[], Mapping[str, int]] = dict
     jobs: Callable[[], Sequence[JobStatus]] = tuple
+    backup: Callable[[], int] = int
     history: HeightHistory = field(default_factory=HeightHistory)
     counters: Counters = field(default_factory=Counters)
     log_requests: bool = False

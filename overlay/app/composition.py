@@ -13,6 +13,7 @@ from aiohttp import web
 from indexer.failures import LeftOut
 from indexer.settings import Settings, SettingsError
 from indexer.store import Migration, Writer
+from indexer.store.backup import last_backup
 from indexer.store.logos import Logos
 from indexer.store.pending import clear_pending
 from indexer.store.process_lock import servers_lock
@@ -165,9 +166,13 @@ class AppContext:
             damage=self.status.damage, version=version(), requests=Requests(self.store.primary),
             refused=self.status.refused_blocks, ingested=self.status.ingested,
             fetched=lambda: self.status.fetch_outcomes, failed=self.left_out.counts, jobs=self.scheduler.statuses,
-            counters=self.counters,
+            counters=self.counters, backup=self._last_backup,
             history=self.status.history, log_requests="requests" in self.settings.log,
         )  # fmt: skip
+
+    def _last_backup(self) -> int:
+        last = last_backup(self.store.engine)
+        return 0 if last is None else last.time
 
     def services(self) -> AppServices:
         """The services of the HTTP application; to be called in the event loop that it runs in."""

@@ -114,7 +114,9 @@ class _Everything(Collector):
         stored: list[Metric] = []
         try:
             status = services.status()
-            stored = list(self._stored(status))
+            made = float(services.backup())
+            backup = GaugeMetricFamily("a2b_backup_seconds", "When the last backup was made, 0 before the first.", made)
+            stored = [*self._stored(status), backup]
         except (*DATABASE_ERRORS, UnavailableError) as error:
             log.warning("metrics are served without those of the database: %s", error)
         is_up = bool(stored) and "database" not in status.get("degraded", ())

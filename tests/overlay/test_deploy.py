@@ -34,7 +34,8 @@ from tests.running import Running
 from tests.waiting import PATIENCE
 
 DEPLOY = ROOT / "docs" / "deploy"
-SERVICES = sorted(DEPLOY.glob("*.service"))
+NOTICE = DEPLOY / "a2b-failed@.service"
+SERVICES = sorted(path for path in DEPLOY.glob("*.service") if path != NOTICE)
 RULES = [rule for group in yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"] for rule in group["rules"]]
 
 
@@ -271,7 +272,13 @@ def test_units_share_a_user_and_a_folder_and_run_commands_that_exist(path: Path)
     assert service["StateDirectory"].split()[0] == "a2b"
     assert (service["StateDirectoryMode"], service["UMask"]) == ("0700", "0077")
     assert 'u a2b - "A2B registry" /var/lib/a2b' in (DEPLOY / "a2b.sysusers").read_text()
-    command = service["ExecStart"].partition("/opt/a2b/.venv/bin/a2b ")[2].rstrip("'").replace("$(date +%%u)", "1")
+    command = (
+        service["ExecStart"]
+        .partition("/opt/a2b/.venv/bin/a2b ")[2]
+        .rstrip("'")
+        .replace("$(date +%%u)", "1")
+        .replace("%i", "8081")
+    )
     assert cli.parser().parse_args(command.split()).run
 
 
@@ -284,12 +291,21 @@ def test_no_two_units_serve_metrics_at_one_address() -> None:
 
 
 def test_systemd_takes_the_units(tmp_path: Path) -> None:
-    for path in [*SERVICES, *DEPLOY.glob("*.timer")]:
+    units = [*SERVICES, NOTICE, *DEPLOY.glob("*.timer")]
+    for path in units:
         (tmp_path / path.name).write_text(path.read_text().replace("/opt/a2b/.venv/bin/a2b", "/bin/true"))
-    names = [str(tmp_path / path.name) for path in [*SERVICES, *DEPLOY.glob("*.timer")]]
+    names = [str(tmp_path / path.name) for path in units]
     done = subprocess.run([program("systemd-analyze"), "verify", *names], capture_output=True, text=True)
     faults = [line for line in done.stderr.splitlines() if str(tmp_path) in line]
     assert not faults
+
+
+@pytest.mark.parametrize("path", SERVICES, ids=lambda path: path.name)
+def test_units_are_confined_and_report_that_they_failed(path: Path) -> None:
+    command = [program("systemd-analyze"), "security", "--offline=true", "--threshold=30", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-200:] + done.stderr
+    assert f"OnFailure={NOTICE.name.replace('@', '@%n')}\n" in path.read_text()
 
 
 def test_every_system_is_in_the_table_of_systems() -> None:
