@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 SOURCE_SECONDS = 20.0
 """How long a source may take to answer."""
 
-_NOT_ASKED = ("files", "peers")
-"""Kinds of sources that take long to open, or that other hosts answer for."""
+_NOT_ASKED = ("files", "junglebus", "overlay", "peers")
+"""Kinds of sources that read much when they are opened: their followers report how they are."""
 
 _SHOWN = ("data", "database", "search", "chains", "host", "port", "metrics", "identity_key", "public_url")
 
@@ -230,9 +230,10 @@ async def _of_source(name: str, url: str, next_height: int) -> list[OperatorFind
         chain = create(name, url)
         try:
             async with asyncio.timeout(SOURCE_SECONDS):
-                await chain.open()
                 if not isinstance(chain, NodeChain):
+                    await chain.identify()
                     return []
+                await chain.open()
                 info = await node_info(chain.client)
                 return list(of_node(name, chain.warning, info.pruned_below, max(next_height, chain.first)))
         finally:

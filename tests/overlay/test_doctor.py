@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterable
 from contextlib import closing
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -18,6 +20,9 @@ from indexer.store import connect
 from indexer.store.backup import BackupRecord, last_backup, record_backup
 from overlay.app import findings
 from overlay.app.findings import GIB, OperatorFinding
+from tests.chainkit import ChainKit
+from tests.fakes import MemoryChain
+from tests.nodes import Node
 from tests.overlay.test_cli import Run, alone, index, run
 from tests.ports import free_port
 from tests.running import SAMPLE, Running, a2b_here
@@ -178,6 +183,19 @@ def test_a_program_that_runs_well_is_healthy_and_its_backup_is_seen(tmp_path: Pa
         (tmp_path / "data").chmod(0o700)
         other = ("--chains", f"{SAMPLE} {NODE}", "--port", port)
         assert doctor(tmp_path, *other, code=3) == ["chain-never-followed", "source-unreachable"]
+
+
+async def test_a_node_is_asked_for_its_options(tmp_path: Path) -> None:
+    data = await asyncio.to_thread(index, tmp_path / "data")
+    data.chmod(0o700)
+    async with Node(MemoryChain(*ChainKit(funds=1).blocks)) as node:
+        node.txindex, node.pruned_below = False, 5
+        use = ("--chains", f"{SAMPLE} bsv={node.url}", "--port", "0")
+        results = await asyncio.to_thread(partial(doctor, tmp_path, *use, code=1))
+        assert {"chain-never-followed", "node-txindex", "node-pruned"} <= set(results)
+        node.login = ("user", "another")
+        use = ("--chains", f"{SAMPLE} bsv=http://user:wrong@127.0.0.1:{node.port}", "--port", "0")
+        assert "source-unreachable" in await asyncio.to_thread(partial(doctor, tmp_path, *use, code=3))
 
 
 def test_a_port_of_another_program_is_named(tmp_path: Path) -> None:
