@@ -114,8 +114,10 @@ class _Everything(Collector):
         stored: list[Metric] = []
         try:
             status = services.status()
-            made = float(services.backup())
-            backup = GaugeMetricFamily("a2b_backup_seconds", "When the last backup was made, 0 before the first.", made)
+            backup_time = float(services.backup())
+            backup = GaugeMetricFamily(
+                "a2b_backup_seconds", "When the last backup was made, 0 before the first.", backup_time
+            )
             stored = [*self._stored(status), backup]
         except (*DATABASE_ERRORS, UnavailableError) as error:
             log.warning("metrics are served without those of the database: %s", error)

@@ -185,7 +185,7 @@ def test_a_program_that_runs_well_is_healthy_and_its_backup_is_seen(tmp_path: Pa
         assert doctor(tmp_path, *other, code=3) == ["chain-never-followed", "source-unreachable"]
 
 
-async def test_a_node_is_asked_for_its_options(tmp_path: Path) -> None:
+async def test_options_that_a_node_lacks_are_findings(tmp_path: Path) -> None:
     data = await asyncio.to_thread(index, tmp_path / "data")
     data.chmod(0o700)
     async with Node(MemoryChain(*ChainKit(funds=1).blocks)) as node:
