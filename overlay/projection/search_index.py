@@ -29,6 +29,7 @@ from overlay.projection.index_pages import page
 from overlay.search import facet_counts, suggesting
 from overlay.search.candidates import factors_of
 from overlay.search.facts import EXACT
+from overlay.search.foreign_words import is_known, whole_words
 from overlay.search.meaning import is_gibberish, weight
 from overlay.search.planner import ALL, QueryPlan, plan
 from overlay.search.prices import cheapest_for, cost_for
@@ -345,15 +346,24 @@ def _resolved(engine: Searchable, query: Query) -> Query:
 def _hits(matches: Matches, query: Query, planned: QueryPlan) -> tuple[Hit, ...]:
     cheapest, cost = cheapest_for(query), cost_for(query)
     all_words = len(planned.content) if planned.finds_by_meaning(matches.matched) else -1
+    named = _namer(query.text, planned)
     return tuple(
         [
             Hit(
-                row.record.id, row.record.item, row.score, cheapest(row.record.offers), row.key, row.scored, lacks,
-                len(lacks) == all_words, cost(row.record.offers),
+                row.record.id, row.record.item, row.score, cheapest(row.record.offers), row.key, row.scored,
+                named(lacks), len(lacks) == all_words, cost(row.record.offers),
             )
             for row, lacks in zip(matches.rows, _lacks(matches, planned), strict=True)
         ]
     )  # fmt: skip
+
+
+def _namer(text: str, planned: QueryPlan) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
+    """Names the words that a result lacks, by the table of foreign words where meaning counts."""
+    if text.isascii():
+        return tuple
+    is_word = is_known if planned.meaning else lambda _: False
+    return lambda lacks: whole_words(lacks, text, is_word) if lacks else ()
 
 
 def _lacks(matches: Matches, planned: QueryPlan) -> list[tuple[str, ...]]:

@@ -145,7 +145,7 @@ class QueryPlan(NamedTuple):
     def share(self, lacks: Collection[str]) -> float:
         """The share of the rarity of all content words that a listing holds which `lacks` some of them, from 0 to 1."""
         total = sum(group.rarity for group in self.content)
-        return 1 - sum(group.rarity for group in self.content if group.word in lacks) / total if total else 1.0
+        return 1 - sum(group.rarity for group in self.content if _is_in(group.word, lacks)) / total if total else 1.0
 
     @property
     def corrected(self) -> tuple[tuple[str, str], ...]:
@@ -166,6 +166,11 @@ class QueryPlan(NamedTuple):
     def stop(self) -> tuple[TermGroup, ...]:
         """The groups that add to the score only."""
         return tuple(group for group in self.groups if group.is_stop)
+
+
+def _is_in(word: str, lacks: Collection[str]) -> bool:
+    """Whether a word is one of these, or a pair of characters of one in a script without spaces."""
+    return word in lacks or (not is_spelt(word) and any(word in other for other in lacks))
 
 
 ALL = QueryPlan()

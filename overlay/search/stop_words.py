@@ -65,9 +65,18 @@ _PUNCTUATION = f".,;:!?()[]{{}}<>/-{QUOTES}"
 
 def content_words(words: Sequence[str]) -> list[str]:
     """The words of a text that are not stop words, as they are written; all, where there are no others."""
-    folded = [fold(word).casefold().strip(_PUNCTUATION) for word in words]
+    folded = _folded(words)
     stop = stop_words(folded)
     return [word for word, plain in zip(words, folded, strict=True) if plain and plain not in stop] or list(words)
+
+
+def is_foreign(words: Sequence[str]) -> bool:
+    """Whether the function words of a text are of another language than English."""
+    return stop_words(_folded(words)) is not ENGLISH
+
+
+def _folded(words: Sequence[str]) -> list[str]:
+    return [fold(word).casefold().strip(_PUNCTUATION) for word in words]
 
 
 @cache

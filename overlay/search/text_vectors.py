@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from overlay.search.analysis import fold
+from overlay.search.foreign_words import rows_of, sum_of, words_of
 from overlay.search.memo import Memo
 from overlay.search.piece_table import Vector, piece_table
-from overlay.search.stop_words import content_words
+from overlay.search.stop_words import content_words, is_foreign
 from parsers.jit import kernel
 
 if TYPE_CHECKING:
@@ -77,8 +79,36 @@ def _sum(
 
 
 def of_question(text: str) -> Vector:
-    """The vector of the words of a question that are not stop words."""
-    return vector(" ".join(content_words(text.split())))
+    """The vector of the words of a question that are not stop words. A word in other letters than Latin ones, and each
+    of a question in another language, has a row of the table of foreign words; others are as in listings."""
+    words = text.split()
+    content, is_other = " ".join(content_words(words)), is_foreign(words)
+    if text.isascii() and not is_other:
+        return vector(content)
+    numbers, foreign = list[int](), list[int]()
+    for word in words_of(content):
+        rows = rows_of(word) if is_other or not word.text.isascii() else ()
+        foreign += rows
+        numbers += () if rows else _numbers(word.text)
+    return _packed(sum_of(foreign) + _sum_of(numbers)) if foreign else vector(content)
+
+
+def is_of_other_language(text: str) -> bool:
+    """Whether words of a question are looked up in the table of foreign words: it has other letters than Latin ones, or
+    function words of another language."""
+    if not text.isascii() and any(letter.isalpha() and not letter.isascii() for letter in fold(text)):
+        return True
+    return is_foreign(text.split())
+
+
+def _sum_of(numbers: list[int]) -> npt.NDArray[np.float64]:
+    table = piece_table()
+    return np.asarray(table.scales[numbers].astype(np.float64) @ table.rows[numbers].astype(np.float64))
+
+
+def _packed(summed: npt.NDArray[np.float64]) -> Vector:
+    """A sum of rows as a vector whose largest number is 127."""
+    return np.rint(summed * (_LARGEST / max(1e-9, float(np.abs(summed).max())))).astype(np.int8)
 
 
 def pieces_of(document: Document) -> list[int]:

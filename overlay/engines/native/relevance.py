@@ -18,14 +18,14 @@ from overlay.engines.native.results import SegmentQueries
 from overlay.engines.native.segment import Ints, NativeRecord, Segment
 from overlay.search.diversity import diversified, flooding, spread
 from overlay.search.facts import EXACT
-from overlay.search.meaning import MOST_ALONE, floor, is_far
+from overlay.search.meaning import MOST_ALONE, NEAR, floor
 from overlay.search.nearest import Nearest, cosines_of, fused
 from overlay.search.piece_table import Vector
 from overlay.search.planner import CANDIDATES
 from overlay.search.query import NO_MATCHES, EngineHit, Matches, Query
 from overlay.search.ranker import EXACT_NAME, Floats
 from overlay.search.rerank import Bounded, Factors, Scored, factors_of_all, factors_of_best
-from overlay.search.text_vectors import of_question
+from overlay.search.text_vectors import is_of_other_language, of_question
 
 MOST_RANKED = 4_000
 """The number of documents of a segment that are ranked for a first page: those of the highest bounds."""
@@ -60,7 +60,8 @@ def by_relevance(queries: SegmentQueries, newest: float, query: Query, start: in
     near = nearest_documents(queries, query, vector) if finds_by_meaning else [_NOT_NEAR] * len(queries)
     listings = sum(part.segment.documents for part in queries)
     greatest = max(float(part.cosines.max(initial=0.0)) for part in near)
-    nothing_near = finds_by_meaning and not matched and is_far(greatest, listings)
+    least = floor(listings, is_of_other_language=is_of_other_language(query.text)) if plan.meaning else 0.0
+    nothing_near = finds_by_meaning and not matched and greatest < least + NEAR
     ranked = _Ranked(queries, list(map(_with_near, bounded, near)), newest, CANDIDATES, MOST_RANKED)
     order = ranked.order()[:CANDIDATES]
     names_sources = query.owners or query.domains or query.group
@@ -74,7 +75,7 @@ def by_relevance(queries: SegmentQueries, newest: float, query: Query, start: in
     if plan.meaning:
         compared = ranked.indexes_of(near) if finds_by_meaning else head
         order = np.union1d(order, compared) if finds_by_meaning else order
-        order = ranked.order_by_meaning(order, ranked.cosines(compared, vector), plan.meaning)
+        order = ranked.order_by_meaning(order, ranked.cosines(compared, vector), plan.meaning, least)
         head = ranked.head(order, is_flooded=bool(floods))
     rows = ranked.rows(head[diversified(ranked.sources(head), min(stop, len(head)))], 0)[start:]
     if stop > len(head):
@@ -249,16 +250,16 @@ class _Ranked:
             cosines[members] = cosines_of(segment.vectors, inverse, documents[members - part.start], vector)
         return cosines
 
-    def order_by_meaning(self, indexes: Ints, cosines: Floats, share: float) -> Ints:
+    def order_by_meaning(self, indexes: Ints, cosines: Floats, share: float, least: float) -> Ints:
         """The order of documents when meaning has this share of the scores. A document without a word of the question
-        is left out where its cosine is below the floor, or meaning adds nothing to it. A name that is exactly the
+        is left out where its cosine is below the `least`, or meaning adds nothing to it. A name that is exactly the
         question has the greatest cosine, so that no name that only repeats it precedes it."""
         named = self._factors.exact_name[indexes] >= 1 + EXACT_NAME
         compared = cosines[indexes]
         compared[named & ~np.isnan(compared)] = np.nanmax(compared, initial=0.0)
         self._scores = self._scores.copy()
         has_words = (self._factors.terms[indexes] >= 0) & (self._factors.terms[indexes] < self._alternatives)
-        is_shown = has_words.any(1) | (compared >= floor(sum(part.documents for part in self._segments)))
+        is_shown = has_words.any(1) | (compared >= least)
         self._scores[indexes] = fused(self._scores[indexes], compared, share)
         return self.order(indexes[is_shown & (self._scores[indexes] > 0)])
 

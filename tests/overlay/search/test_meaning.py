@@ -40,10 +40,11 @@ def test_meaning_counts_more_in_questions_of_more_than_four_words_that_are_no_st
     assert finds("turn the meeting recordings into short clear minutes", matched=1)
 
 
-def test_corrected_words_and_foreign_letters_lessen_the_weight_of_meaning() -> None:
+def test_corrected_words_and_letters_of_unknown_scripts_lessen_the_weight_of_meaning() -> None:
     assert weigh("turn meeting recordigns minutes") == pytest.approx(REORDERING * 3 / 4)
-    assert weigh("会议 minutes") == pytest.approx(REORDERING * 7 / 9)
-    assert weigh("会议记录") == 0
+    assert weigh("ᎠᎡ minutes") == pytest.approx(REORDERING * 7 / 9)
+    assert weigh("ᎠᎡᎢᎣ") == 0
+    assert weigh("会议 minutes") == weigh("会议记录") == weigh("прогноз") == REORDERING
 
 
 def test_words_that_nobody_knows_have_no_meaning() -> None:
