@@ -40,9 +40,9 @@ class ClientTokens:
 
     def __init__(self, stored: Iterable[StoredClient] = ()) -> None:
         self._clients: dict[bytes, NamedClient] = {}
-        self.replace(stored)
+        self.renew(stored)
 
-    def replace(self, stored: Iterable[StoredClient]) -> None:
+    def renew(self, stored: Iterable[StoredClient]) -> None:
         """Know these clients alone, from the next request on."""
         self._clients = {
             client.sha256: NamedClient(client.name, stated_limits(client.name, client.limits)) for client in stored

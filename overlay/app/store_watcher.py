@@ -66,7 +66,7 @@ class StoreWatcher:
         """Read the clients with limits of their own."""
         stored = await self._read_if_written("clients", self._store.clients.all)
         if stored is not None:
-            self._tokens.replace(stored)
+            self._tokens.renew(stored)
 
     async def _read_if_written(self, name: str, read: Callable[[], _Result]) -> _Result | None:
         """Read in a thread, unless nothing was written since the last read of this name."""
