@@ -20,8 +20,8 @@ from tests.conftest import ROOT, missing
 
 A2B = "/opt/a2b/.venv/bin/a2b"
 DEPLOY = ROOT / "docs" / "deploy"
-BACKUP = "a2b-backup.service"
-UNITS = sorted(path.name for path in DEPLOY.glob("*.service") if path.name != BACKUP)
+BACKUP, NOTICE = "a2b-backup.service", "a2b-failed@.service"
+UNITS = sorted(path.name for path in DEPLOY.glob("*.service") if path.name not in (BACKUP, NOTICE))
 
 
 def unit(name: str) -> configparser.ConfigParser:
@@ -52,11 +52,11 @@ def settings(environment: dict[str, str]) -> Settings:
 
 
 def test_there_is_a_unit_for_each_way_to_run() -> None:
-    assert UNITS == ["a2b-index.service", "a2b-serve.service", "a2b.service"]
+    assert UNITS == ["a2b-index.service", "a2b-serve.service", "a2b-serve@.service", "a2b.service"]
     assert parse(["backup", "a2b.gz"]), "which the unit of the timer runs"
 
 
-@pytest.mark.parametrize("name", [*UNITS, BACKUP])
+@pytest.mark.parametrize("name", [*UNITS, BACKUP, NOTICE])
 def test_systemd_accepts_the_unit(name: str, tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         missing("systemd-analyze")
