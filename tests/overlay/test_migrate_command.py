@@ -101,7 +101,7 @@ def test_no_other_command_changes_a_database_of_an_older_schema(run: Run, data: 
     for name in sorted(names):
         file.write_text("{}")
         result = run(*name.split(), *arguments(parsers()[name], file), "--data", data)
-        assert result.code in (1, 2, 3), name
+        assert result.code in ((0,) if name == "config" else (1, 2, 3)), name
         assert contents(data / "a2b.db") == before, name
     assert copies(data) == []
 
