@@ -51,7 +51,7 @@ ROUTES = (
         "/publish", publish_page.publish_pasted, "Diagnosis", method="POST", body="PublishForm", body_media=FORM,
         empty=(303,), limit="costly",
     ),
-    _page("/register", register_page.register, None, media=(HTML,)),
+    _page("/register", register_page.register, None, media=(HTML,), errors=(451,)),
     _page(
         "/register", register_page.prepare, "WalletFile", method="POST", body="RegisterForm", body_media=FORM,
         limit="costly",

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from asyncio import to_thread
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from hashlib import sha256
@@ -25,7 +24,7 @@ from overlay.api.publisher_api import findability_member, reviewed
 from overlay.api.services import AppServices
 from overlay.listings import lookup
 from overlay.listings.local_source import LocalSource
-from overlay.listings.lookup import ListingNotFoundError
+from overlay.listings.lookup import ListingHiddenError, ListingNotFoundError
 from overlay.publish import scripts
 from overlay.publish.card_drafts import AGENT_PATHS, EXAMPLE, FIELDS, card_of_document, card_of_fields
 from overlay.publish.coins import CoinsError, read_lines
@@ -126,8 +125,12 @@ async def register(request: web.Request) -> web.Response:
 
 
 def _first_page(services: AppServices, form: RegistrationForm) -> bytes:
-    with suppress(ListingNotFoundError):
+    try:
         form = _with_present_card(services, form)
+    except ListingHiddenError:
+        raise
+    except ListingNotFoundError:
+        form = replace(form, what="")  # a wrong id is named once the form is sent
     return _page(services, RegistrationOutcome(form))
 
 
