@@ -86,7 +86,10 @@ def rendered(markdown: str) -> GuidePage:
     tokens = parser.parse(_GENERATED.sub("", markdown))
     title = tokens[1].content
     _prepare(tokens)
-    return GuidePage(title, Markup(parser.renderer.render(tokens[3:], parser.options, {})))  # noqa: S704 - HTML is off
+    body = parser.renderer.render(tokens[3:], parser.options, {}).replace(
+        "<pre>", '<pre tabindex="0">'
+    )  # it may scroll
+    return GuidePage(title, Markup(body))  # noqa: S704 - HTML is off
 
 
 def _prepare(tokens: Iterable[Token]) -> None:
