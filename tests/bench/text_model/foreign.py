@@ -9,8 +9,9 @@
    neighbours of others, and are words of other languages, too.
 3. A frequent word counts less (a / (a + p), p: its share in the teacher's vocabulary).
 
-In a first trial, by cosine alone, rows by a 512 x 128 matrix that was fitted to texts of listings found .45 of the right
-tools among the first ten, and these rows .48 to .53 (eight languages, of which the first teacher does not know Hindi).
+In a first trial, by cosine alone, rows by a 512 x 128 matrix that was fitted to texts of listings found .45 of the
+right tools among the first ten, and these rows .48 to .53 (eight languages, of which the first teacher does not know
+Hindi).
 """
 
 from __future__ import annotations
