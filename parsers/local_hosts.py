@@ -39,14 +39,22 @@ def is_public_url(url: str) -> bool:
     """Whether a URL (http or https) has a port that exists, if any, and an address or a name with a dot as its host
     that is not private, so not with a placeholder such as `<your host>`."""
     host = _name(_host(url))
-    if not is_web_url(url) or not _has_port(url) or is_private_host(host):
+    if not _is_web(url) or not has_port(url) or is_private_host(host):
         return False
     return _address(host) is not None or _PUBLIC_NAME.fullmatch(host) is not None
 
 
-def is_web_url(url: str) -> bool:
-    """Whether a URL is one of http or https."""
-    return url.lower().startswith(("http://", "https://"))
+def is_unreachable_url(url: str) -> bool:
+    """Whether a URL (http or https) is neither private nor public: nobody can reach its host or port."""
+    return _is_web(url) and not is_private_url(url) and not is_public_url(url)
+
+
+def has_port(url: str) -> bool:
+    """Whether the port of a URL, if it names one, is from 1 to 65535."""
+    try:
+        return urlsplit(url).port != 0
+    except ValueError:
+        return False
 
 
 def is_local_host(host: str) -> bool:
@@ -73,12 +81,8 @@ def _host(url: str) -> str:
     return unquote(host or "")
 
 
-def _has_port(url: str) -> bool:
-    """Whether the port of a URL, if it names one, is from 1 to 65535."""
-    try:
-        return urlsplit(url).port != 0
-    except ValueError:
-        return False
+def _is_web(url: str) -> bool:
+    return url.lower().startswith(("http://", "https://"))
 
 
 def _name(host: str) -> str:

@@ -9,16 +9,15 @@ from overlay.answers.publishing import Findability
 from overlay.api.problems import BadRequestError
 from overlay.api.search_request import from_pairs
 from overlay.api.services import AppServices
-from overlay.listings import lookup
 from overlay.listings.findability import LOOKED_AT, Searches, findability, unlisted
+from overlay.listings.listing import Listing
 from overlay.projection.documents import document
 from overlay.search.query import Hits, Query
 from parsers.cards import Kind, examine
 
 
-def of_listing(services: AppServices, id_: str) -> Findability:
-    """How a listing is found. Raises ListingNotFoundError, EngineError."""
-    listing = lookup.single_listing(services.store, id_)
+def of_listing(services: AppServices, listing: Listing) -> Findability:
+    """How a listing is found. Raises EngineError."""
     return findability(listing, _searches(services, services.engine.search, is_listed=True, ranks=True))
 
 

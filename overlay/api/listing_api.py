@@ -94,8 +94,12 @@ def _snippets(store: ListingRepository, id_: str) -> Any:
 async def findability(request: web.Request) -> web.Response:
     """How a listing is found: its rank in at most 20 searches for its examples, skills and tags, its prices beside the
     median of others, and what would help."""
-    answer = await run_in(request, PUBLISHING, of_listing, request.app[SERVICES], request.match_info["id"])
-    return json_bytes(encode_record(answer), headers={"Cache-Control": "no-store"})
+    answer = await run_in(request, PUBLISHING, _findability, request.app[SERVICES], request.match_info["id"])
+    return json_bytes(answer, headers={"Cache-Control": "no-store"})
+
+
+def _findability(services: AppServices, id_: str) -> bytes:
+    return encode_record(of_listing(services, lookup.single_listing(services.store, id_)))
 
 
 async def compare(request: web.Request) -> web.Response:

@@ -11,9 +11,10 @@ from typing import Any
 from parsers.cards import money, strict_json
 from parsers.cards.official_server import config_of
 from parsers.errors import CardError
+from parsers.pointers.locator import WELL_KNOWN
 
-AGENT_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
-"""Where a host serves the card of its agent."""
+AGENT_PATHS = WELL_KNOWN[::-1]
+"""Where a host serves the card of its agent, first where A2A has it today."""
 
 FIELDS = {
     "name": "Name", "url": "URL of the agent", "description": "What it does, and for whom", "skill": "Name of a skill",

@@ -29,7 +29,7 @@ async def findability(request: web.Request) -> web.Response:
 
 def _page(services: AppServices, id_: str) -> bytes:
     listing = lookup.single_listing(services.store, id_)
-    findability = as_json(of_listing(services, id_))
+    findability = as_json(of_listing(services, listing))
     return render_within(
         "findability.html", PAGE_BYTES, name=listing.card.name or listing.id, id=listing.id, findability=findability
     )

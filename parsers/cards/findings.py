@@ -15,7 +15,7 @@ from parsers.cards import finding_patterns as patterns
 from parsers.cards.command_packages import Installed, installed, package_key
 from parsers.cards.json_texts import texts_of
 from parsers.cards.secrets import secret_in, secret_in_args
-from parsers.local_hosts import is_private_url, is_public_url, is_web_url
+from parsers.local_hosts import is_private_url, is_unreachable_url
 
 if TYPE_CHECKING:
     from parsers.cards.card import Skill
@@ -61,7 +61,7 @@ def note_private(url: str, fields: Fields, pointer: str) -> None:
     """Warn of a URL that leads each caller to a machine of its own, or nobody anywhere."""
     if is_private_url(url):
         fields.warn("url-local", url, pointer)
-    elif is_web_url(url) and not is_public_url(url):
+    elif is_unreachable_url(url):
         fields.warn("url-host", url, pointer)
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from parsers.local_hosts import has_port
 from parsers.reasons import Reason
 
 MAX_URI = 2048
@@ -100,10 +101,7 @@ def a_label(domain: str) -> str | None:
 def is_web_url(text: str) -> bool:
     """Whether a text of a stranger is an http or https URL of characters that RFC 3986 allows, with a host and without
     a user: no control characters, spaces or markup."""
-    try:
-        return bool(_WEB_URL.fullmatch(text)) and urlsplit(text).port != 0
-    except ValueError:
-        return False
+    return bool(_WEB_URL.fullmatch(text)) and has_port(text)
 
 
 @lru_cache(maxsize=256)  # called twice per listing

@@ -69,16 +69,13 @@ def poll_call(version: str, agent_task: str) -> dict[str, Any]:
 
 def read_result(result: Any) -> Reply:
     """The reply in the result of such a request."""
-    form = object_or_empty(result)
-    form = next((object_or_empty(form[name]) for name in ("task", "message") if name in form), form)
+    whole = object_or_empty(result)
+    form = next((object_or_empty(whole[name]) for name in ("task", "message") if name in whole), whole)
     status = object_or_empty(form.get("status"))
     state = str(status.get("state", "")).lower().removeprefix("task_state_").replace("_", "-")
     agent_task = str(form.get("id") or form.get("taskId") or "")[:200] if "status" in form else ""
     status_parts = list(_parts(object_or_empty(status.get("message")).get("parts")))
-    body, receipt = (
-        answer_bytes(object_or_empty(result), A2A_METADATA),
-        receipt_of(object_or_empty(result), A2A_METADATA),
-    )
+    body, receipt = answer_bytes(whole, A2A_METADATA), receipt_of(whole, A2A_METADATA)
     if state in _AT_WORK:
         return Working(agent_task, body, receipt)
     if state not in _COMPLETED:

@@ -12,7 +12,7 @@ from overlay.client.hire.wallet import Wallet
 from overlay.client.payment_claims import FORKID_COINS, usual_fee_rate
 from overlay.publish.coins import Coin
 from overlay.publish.relay_policy import RELAYED
-from overlay.publish.transactions import Draft, change_of, fee_of, sign
+from overlay.publish.transactions import Draft, fee_of, sign
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, read, serialise
 
 SILENCE_SECONDS = 1_800
@@ -52,7 +52,7 @@ async def cancel(hire: Hire, wallet: Wallet, send: Send) -> Hire:
         detail = f"the node refuses to spend its coins again ({error}): {hire.agent} has probably sent the claim"
         journal.save(hire, detail=detail)
         raise HireError(detail) from None
-    wallet.credit(hire.currency, change_of(draft.tx), hire.spent)  # a hire killed while it signed has them in the file
+    wallet.credit(hire.currency, [draft.tx])  # a hire killed while it signed has them in the file
     return journal.save(hire, state=HireState.CANCELLED)
 
 

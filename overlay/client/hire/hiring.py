@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -43,7 +42,6 @@ from overlay.client.hire.wallet import Wallet
 from overlay.client.listing_source import ClientSource, verified
 from overlay.client.payment_claims import PAYABLE, SignedPayment, build_claim, stage_of
 from overlay.publish.coins import Coin, opened, replace_spent
-from overlay.publish.transactions import change_of
 from overlay.verify.trusted_source import TrustedSource
 from parsers.bitcoin.address import PREFIXES, p2pkh_hash
 from parsers.cards.offers import Offer
@@ -172,9 +170,10 @@ class Hiring:
     async def choose(self, request: HireRequest) -> list[HireCandidate]:
         """The first three listings that may be hired for it, proved here. Raises NobodyFitsError."""
         refused, fitting = [], list[HireCandidate]()
+        status = await self.client.ask(calls.status(), is_checked=False)
         for item in hire_candidates.in_order(await self._items(request.need)):
             try:
-                fitting.append(await self._candidate(item, request))
+                fitting.append(await self._candidate(item, request, status))
             except (HireError, ClientError) as error:
                 refused.append(f"{str(item.get('name'))[:60]} ({item.get('id')}): {error}")
             if len(fitting) == SHOWN:
@@ -194,8 +193,11 @@ class Hiring:
         page = await self.client.ask(calls.search_by([("q", need), ("limit", str(TRIED))]))
         return list(page["items"])
 
-    async def _candidate(self, item: Mapping[str, Any], request: HireRequest) -> HireCandidate:
-        """A listing as a candidate: verified, with the price of its proved card. Raises HireError, ClientError."""
+    async def _candidate(
+        self, item: Mapping[str, Any], request: HireRequest, status: Mapping[str, Any]
+    ) -> HireCandidate:
+        """A listing as a candidate: verified, with the price of its proved card, at an overlay of this status. Raises
+        HireError, ClientError."""
         if objection := hire_candidates.objection(item, allow_local=self._allow_local):
             raise HireError(objection)
         report, source = await verified(
@@ -218,7 +220,6 @@ class Hiring:
         except NotVerifiedError as error:
             why_not = str(error)
         price = await self._price(source, request)
-        status = await self.client.ask(calls.status(), is_checked=False)
         outdated = hire_candidates.outdated(status, str(source.item["caip2"]))
         why = tuple(hire_candidates.reasons(source.item, price, not why_not, outdated))
         return HireCandidate(
@@ -440,7 +441,7 @@ class Hiring:
             case FinalDue():
                 if hire.state is HireState.FINAL_CALLED or not hire.claims:
                     return self.journal.save(hire, state=HireState.FAILED, detail="it asks for a final payment again")
-                self.wallet.credit(hire.currency, chain.from_iterable(map(change_of, hire.transactions)), hire.spent)
+                self.wallet.credit(hire.currency, hire.transactions)
                 return self.journal.save(hire, state=HireState.NEEDS_FINAL, **sign_of_life)
             case Declined(reason, detail):
                 return self.journal.save(
@@ -474,7 +475,7 @@ class Hiring:
         folder = Path(hire.out) if hire.out else self.wallet.folder / "answers" / hire.id
         stored = store_answer(reply.parts, folder)
         if hire.claims:
-            self.wallet.credit(hire.currency, chain.from_iterable(map(change_of, hire.transactions)), hire.spent)
+            self.wallet.credit(hire.currency, hire.transactions)
         return self.journal.save(
             hire, state=HireState.ANSWERED, files=tuple(map(str, stored)), **_receipted(hire, reply),
             agent_task=reply.agent_task or hire.agent_task, heard_at=self.journal.now(),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,9 +18,10 @@ from overlay.client.hire.policy import Policy, read_policy
 from overlay.publish import coins, keys
 from overlay.publish.coins import Coin, CoinsError, largest_first, opened, replace_spent
 from overlay.publish.keys import PrivateKeyError, PublisherKey
+from overlay.publish.transactions import change_of
 from parsers.bitcoin import base58, beef
 from parsers.bitcoin.address import PREFIXES, address
-from parsers.bitcoin.tx import Outpoint
+from parsers.bitcoin.tx import Outpoint, Transaction
 from parsers.errors import ParseError
 
 VARIABLE = "A2B_WALLET"
@@ -103,13 +104,13 @@ class Wallet:
             listed += added
         return added
 
-    def credit(self, currency: str, change: Iterable[Coin], spent: Collection[Outpoint] = ()) -> None:
+    def credit(self, currency: str, sent: Sequence[Transaction]) -> None:
         """Add the change of sent transactions to the coins of a currency, each once, unless a hire reserves it, and
         drop the coins that they spent. Raises CoinsError, OSError."""
         with opened(self.coins_path(currency)) as listed:
-            replace_spent(listed, spent, ())
+            replace_spent(listed, {tx_input.prevout for tx in sent for tx_input in tx.inputs}, ())
             excluded = self.journal.reserved().union(coin.outpoint for coin in listed)
-            listed += [coin for coin in change if coin.outpoint not in excluded]
+            listed += [coin for tx in sent for coin in change_of(tx) if coin.outpoint not in excluded]
 
     def coin_in(self, data: bytes, outpoint: Outpoint) -> Coin:
         """The coin of its key that a BEEF proves, with the BEEF. Raises CoinsError."""
