@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import NamedTuple
 
 NOWHERE = "unknown"
@@ -52,6 +52,15 @@ def client_of(text: str) -> str:
     if address is None:
         return NOWHERE
     return str(address) if isinstance(address, IPv4Address) else str(_network(address, 64))
+
+
+def network_of(text: str) -> IPv4Network | IPv6Network | None:
+    """The network by which an address is logged and counted where it must not name a person: its /24 (IPv4) or /48
+    (IPv6); None for any other text."""
+    address = address_of(text)
+    if isinstance(address, IPv6Address):
+        return _network(address, 48)
+    return None if address is None else IPv4Network((int(address) >> 8 << 8, 24))
 
 
 @lru_cache(maxsize=10_000)

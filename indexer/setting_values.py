@@ -36,7 +36,7 @@ LIMITS = {
 }
 """Default limits of one client, by kind of route."""
 
-LOG_WORDS = frozenset({"text", "json", "requests"})
+LOG_WORDS = frozenset({"text", "json", "requests", "combined", "addresses"})
 """The words that `log` may hold."""
 
 CHANGE_BLOCKS = 1_008
@@ -170,11 +170,17 @@ def stated_limits(name: str, text: str) -> dict[str, Quota | None]:
 
 
 def log_words(name: str, text: str) -> tuple[str, ...]:
-    """The words of `log`; `text` and `json` exclude each other."""
+    """The words of `log`: `text` and `json` exclude each other, and `combined` is text."""
     words = tuple(dict.fromkeys(text.split()))
-    if not set(words) <= LOG_WORDS or {"text", "json"} <= set(words):
-        raise SettingsError(f"{name} is {text[:60]!a}: write text or json, and requests for a line about every request")
+    if not set(words) <= LOG_WORDS or any(pair <= set(words) for pair in _APART):
+        raise SettingsError(
+            f"{name} is {text[:60]!a}: write text or json; requests, or with text combined, for a line about every "
+            "request; addresses for whole addresses in them"
+        )
     return words
+
+
+_APART = ({"text", "json"}, {"combined", "json"}, {"combined", "requests"})
 
 
 def base_url(name: str, text: str, form: str = "http(s)://HOST[:PORT][/PATH]") -> str:

@@ -91,7 +91,8 @@ class Settings:
     limits: Mapping[str, Quota | None] = _setting(read.limits)
     """How many requests one client may send: KIND=REQUESTS/SECONDS, several separated by spaces, or off."""
     log: tuple[str, ...] = _setting(read.log_words)
-    """Log lines: text or json, and requests for a line each; by default, json where the output is not a terminal."""
+    """Log lines: text or json; requests, or (text) combined, for a line about each; addresses for whole ones in these.
+    By default, json where the output is not a terminal."""
     junglebus_token: str = _setting(secret=True)
     """The access token that a JungleBus server's dashboard gives."""
     trusted_proxies: tuple[str, ...] = _setting(read.networks)

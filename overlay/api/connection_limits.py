@@ -30,10 +30,12 @@ class ClientAddresses:
         """The client of a request."""
         if (named := self._tokens.client(request)) is not None:
             return named.key
+        return client_of(self.address(request))
+
+    def address(self, request: web.Request) -> str:
+        """The address that a request comes from."""
         peer = request.remote or ""
-        if self.trusts(peer):
-            return self._forwarded(request, peer)
-        return client_of(peer)
+        return self._forwarded(request, peer) if self.trusts(peer) else peer
 
     def trusts(self, peer: str) -> bool:
         """Whether a connection from this address is a trusted proxy's."""
@@ -53,7 +55,7 @@ class ClientAddresses:
             peer = hop
             if not self._trusts(address):
                 break
-        return client_of(peer)
+        return peer
 
 
 def _without_port(text: str) -> str:

@@ -14,6 +14,7 @@ from aiohttp.typedefs import Handler
 
 from indexer.masking import masked
 from indexer.store import DamagedDatabaseError, StoreError, StoreUnavailableError, WriteRefusedError
+from overlay.api.access_log import BARE
 from overlay.api.answers import NO_HEADERS, Answer, add_common_headers, problem_answer, unless_current
 from overlay.api.base_url import add_vary, base_url
 from overlay.api.changes_api import EventStream
@@ -88,8 +89,9 @@ async def _respond(context: RequestContext, request: web.Request, handler: Handl
     took = perf_counter() - began
     if routed.timed:
         context.counters.observe(routed.number, response.status, took)
-    if context.log_requests or (took >= SLOW_SECONDS and routed.timed):
-        _log_request(context, request, response.status, took)
+    is_slow = took >= SLOW_SECONDS and routed.timed
+    if context.access_log.every or is_slow:
+        _log_request(context, request, response, took, is_slow=is_slow)
     return response
 
 
@@ -103,14 +105,22 @@ async def _options(request: web.Request, handler: Handler, request_id: str) -> w
     return web.Response(status=204, headers=_CROSS_ORIGIN | allowed)
 
 
-def _log_request(context: RequestContext, request: web.Request, status: int, took: float) -> None:
+def _log_request(
+    context: RequestContext, request: web.Request, response: web.StreamResponse, took: float, *, is_slow: bool
+) -> None:
     """Log a request, as a warning when it was slow."""
     target = masked(ascii(request.raw_path[:_LONGEST_TARGET])[1:-1])
-    members = {"method": request.method, "target": target, "status": status, "ms": round(1000 * took, 3)}
-    members["client"] = context.clients.of(request)
-    level = logging.WARNING if took >= SLOW_SECONDS else logging.INFO
-    words = "%s %s answered with %d after %.1f ms", ascii(request.method[:20])[1:-1], target, status, 1000 * took
-    log.log(level, *words, extra={"members": members})
+    named, form = context.tokens.client(request), context.access_log
+    address = context.clients.address(request)
+    if form.is_combined:
+        log.info("%s", form.combined(request, response, target, named.name if named else "-", address), extra=BARE)
+    if is_slow or not form.is_combined:
+        members = {"method": request.method, "target": target, "status": response.status, "ms": round(1000 * took, 3)}
+        members["client"] = named.key if named else form.shown(address)
+        level = logging.WARNING if took >= SLOW_SECONDS else logging.INFO
+        method = ascii(request.method[:20])[1:-1]
+        words = "%s %s answered with %d after %.1f ms", method, target, response.status, 1000 * took
+        log.log(level, *words, extra={"members": members})
 
 
 async def _paid_or_refused(

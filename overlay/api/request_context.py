@@ -9,6 +9,7 @@ from aiohttp import web
 from aiohttp.web_urldispatcher import AbstractRoute
 
 from indexer.setting_values import LIMITS, Quota
+from overlay.api.access_log import AccessLog
 from overlay.api.client_tokens import ClientTokens
 from overlay.api.connection_limits import ClientAddresses
 from overlay.api.counters import ROUTES, Counters
@@ -58,7 +59,7 @@ ProblemPage = Callable[[web.Request, ProblemError, str], web.Response | None]
 
 class RequestContext:
     """The state of an application's requests, created once; `add` every route of its router. `page` renders a problem
-    for browsers, None for other clients. With `log_requests` every response is logged. `under_way` holds the requests
+    for browsers, None for other clients. `access_log` says which responses are logged. `under_way` holds the requests
     that are being answered; while `draining`, each response is the last of its connection. `guards` run before each
     handler, and `beyond_limit` for requests beyond a limit. `damage` gives the remedy for a damaged database: then
     every request is refused. `links` are those of the pages, and `tokens` those of clients with limits of their
@@ -71,7 +72,7 @@ class RequestContext:
         counters: Counters,
         *,
         page: ProblemPage = lambda *_: None,
-        log_requests: bool = False,
+        access_log: AccessLog | None = None,
         guards: Sequence[Callable[[web.Request], Awaitable[None]]] = (),
         beyond_limit: Sequence[BeyondLimit] = (),
         damage: Callable[[], str] = str,
@@ -82,7 +83,7 @@ class RequestContext:
         self.page, self.damage, self.guards, self.beyond_limit = page, damage, guards, beyond_limit
         self.tokens = tokens or ClientTokens()
         self.clients = ClientAddresses(trusted, self.tokens)
-        self.counters, self.log_requests = counters, log_requests
+        self.counters, self.access_log = counters, access_log or AccessLog()
         self.under_way: dict[int, web.Request] = {}
         self.draining = False
         self._limits = limits(quotas, counters.buckets)

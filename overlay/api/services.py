@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from indexer.setting_values import CHANGE_BLOCKS, Quota
+from overlay.api.access_log import AccessLog
 from overlay.api.client_tokens import ClientTokens
 from overlay.api.counters import Counters
 from overlay.api.height_history import HeightHistory
@@ -39,7 +40,7 @@ class ProcessInfo:
     `requests` are the transactions that publishers request. `refused` counts the refused blocks, by chain, `ingested`
     the blocks read of each, `fetched` the fetches by outcome, and `failed` what is left out, by the work that failed;
     `jobs` has the state of periodic work, `backup` the time of the last backup (seconds since 1970, 0 before the first;
-    it reads the store), `history` the last day's heights. With `log_requests` each answer is logged.
+    it reads the store), `history` the last day's heights. `access_log` says which requests are logged, and how.
     """
 
     status: Callable[[], dict[str, Any]]
@@ -57,7 +58,7 @@ class ProcessInfo:
     backup: Callable[[], int] = int
     history: HeightHistory = field(default_factory=HeightHistory)
     counters: Counters = field(default_factory=Counters)
-    log_requests: bool = False
+    access_log: AccessLog = field(default_factory=AccessLog)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

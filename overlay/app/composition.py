@@ -20,6 +20,7 @@ from indexer.store.process_lock import servers_lock
 from indexer.store.requests import Rechecks, Requests
 from indexer.sync import sign_of_life
 from indexer.sync.follower import Follower
+from overlay.api.access_log import AccessLog
 from overlay.api.client_tokens import ClientTokens
 from overlay.api.counters import Counters
 from overlay.api.height_history import SAMPLE_SECONDS
@@ -167,7 +168,7 @@ class AppContext:
             refused=self.status.refused_blocks, ingested=self.status.ingested,
             fetched=lambda: self.status.fetch_outcomes, failed=self.left_out.counts, jobs=self.scheduler.statuses,
             counters=self.counters, backup=self._last_backup,
-            history=self.status.history, log_requests="requests" in self.settings.log,
+            history=self.status.history, access_log=AccessLog.of(self.settings.log),
         )  # fmt: skip
 
     def _last_backup(self) -> int:

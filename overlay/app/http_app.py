@@ -56,7 +56,7 @@ def create_app(services: AppServices) -> web.Application:
         services.site.trusted_proxies,
         services.process.counters,
         page=for_people,
-        log_requests=services.process.log_requests,
+        access_log=services.process.access_log,
         guards=[api.guard for api in systems if api.guard is not None],
         beyond_limit=[api.beyond_limit for api in systems if api.beyond_limit is not None],
         damage=services.process.damage,

@@ -38,8 +38,10 @@ class TextLines(logging.Formatter):
         super().__init__(_TEXT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """One line; it ends with the request's id where there is one."""
+        """One line; it ends with the request's id where there is one. A `bare` one is the message alone."""
         record.message = one_line(masked(record.message[:LONGEST]))
+        if getattr(record, "bare", False):
+            return record.message
         line = super().formatMessage(record)
         request = REQUEST_ID.get()
         return f"{line} [{request}]" if request else line

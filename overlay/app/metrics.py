@@ -56,7 +56,7 @@ def create_metrics_app(process: ProcessInfo, paths: Sequence[str]) -> web.Applic
     numbers under which it counts requests."""
     app = web.Application(middlewares=[handle_request])
     app[PROCESS], app[ROUTE_PATHS] = process, list(paths)
-    app[CONTEXT] = RequestContext({}, (), process.counters, log_requests=process.log_requests)
+    app[CONTEXT] = RequestContext({}, (), process.counters, access_log=process.access_log)
     for path, handler in _HANDLERS.items():
         for method in (hdrs.METH_GET, hdrs.METH_HEAD):
             added = app.router.add_route(method, path, handler)

@@ -34,7 +34,10 @@ _FLAGS = {
         "A2B_LIMITS: how many requests one client may send, or off [read=12000/60 ...]",
     ),
     "trusted_proxies": ("NETWORK...", "A2B_TRUSTED_PROXIES: proxies that may set X-Forwarded-For [none]"),
-    "log": ("WORDS", "A2B_LOG: text or json, and requests for a line about each [json where there is no terminal]"),
+    "log": (
+        "WORDS",
+        "A2B_LOG: text or json; requests or (text) combined for a line about each [json where there is no terminal]",
+    ),
     "fetch_resolve": ("HOST:PORT=IP:PORT...", "A2B_FETCH_RESOLVE: hosts that are fetched from elsewhere [none]"),
     "fetch_ports": ("PORTS", "A2B_FETCH_PORTS: 443, to reach no MCP endpoint on another port [443 1024-65535]"),
     "fetch_ca_file": ("FILE", "A2B_FETCH_CA_FILE: more authorities that fetched hosts may be certified by [none]"),

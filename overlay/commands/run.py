@@ -130,7 +130,7 @@ def _run(
         say(line)
     make_data_folder(settings)
     sys.stdout.flush()
-    as_json = "json" in settings.log or ("text" not in settings.log and not is_terminal())
+    as_json = "json" in settings.log or (not {"text", "combined"} & {*settings.log} and not is_terminal())
     set_up_logging(as_json=as_json)
     from overlay.api.counters import Counters
     from overlay.app.workers import Workers, check_address_free

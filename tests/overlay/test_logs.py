@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from aiohttp.test_utils import make_mocked_request
 from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.settings import Settings, SettingsError
+from indexer.store.clients import StoredClient
 from overlay.api import middleware
+from overlay.api.access_log import AccessLog
+from overlay.api.answers import Answer
+from overlay.api.client_tokens import ClientTokens, digest
 from overlay.api.counters import Counters
 from overlay.api.request_id import REQUEST_ID
 from overlay.api.services import AppServices
@@ -134,13 +140,13 @@ async def test_every_line_of_a_request_carries_the_id_of_its_answer(
 async def test_requests_are_logged_where_that_is_configured(
     serve: Serve, services: AppServices, lines: list[str]
 ) -> None:
-    client = await serve(changed(services, log_requests=True))
+    client = await serve(changed(services, access_log=AccessLog(every=True)))
     async with client.get("/v1/search?q=tower&token=hunter2") as response:
         request_id = response.headers["X-Request-Id"]
     (answer,) = [json.loads(line) for line in lines if '"target"' in line]
     assert answer["request"] == request_id
     assert answer["message"].startswith("GET /v1/search?q=tower&token=*** answered with 400 after ")
-    assert (answer["method"], answer["status"], answer["client"]) == ("GET", 400, "127.0.0.1")
+    assert (answer["method"], answer["status"], answer["client"]) == ("GET", 400, "127.0.0.0/24")
     assert answer["target"] == "/v1/search?q=tower&token=***"
     assert answer["level"] == "info"
 
@@ -158,12 +164,66 @@ async def test_by_default_only_slow_answers_are_logged(
     assert (answer["level"], answer["logger"]) == ("warning", "overlay.http")
 
 
-@pytest.mark.parametrize(("text", "words"), [("", ()), ("json  requests", ("json", "requests")), ("text", ("text",))])
+COMBINED = re.compile(
+    r'(\S+) - (\S+) \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d \+0000\] "((?:[^"\\]|\\.)*)" (\d{3}) (\d+|-) '
+    r'"((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)"'
+)
+"""A line as analysers of Apache's logs read it."""
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_any_request_is_a_line_of_the_combined_format(agent: str, referrer: str) -> None:
+    request = make_mocked_request("GET", "/v1/search?q=%22", headers={"User-Agent": agent, "Referer": referrer})
+    text = AccessLog.of(("combined",)).combined(request, Answer(body=b"abc", headers={}), '/?q="', "acme", "10.1.2.3")
+    line = TextLines().format(record("%s", text, bare=True))
+    match = COMBINED.fullmatch(line)
+    assert match
+    assert match.groups()[:5] == ("10.1.2.0", "acme", 'GET /?q=\\" HTTP/1.1', "200", "3")
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("requests", ("203.0.113.0/24", "2001:db8:1::/48", "203.0.113.0/24", "unknown")),
+        ("requests addresses", ("203.0.113.77", "2001:db8:1:2::3", "203.0.113.77", "unknown")),
+    ],
+)
+def test_addresses_are_networks_unless_the_setting_says_otherwise(words: str, shown: tuple[str, ...]) -> None:
+    log_form = AccessLog.of(words.split())
+    assert tuple(map(log_form.shown, ("203.0.113.77", "2001:db8:1:2::3", "::ffff:203.0.113.77", ""))) == shown
+
+
+async def test_a_client_with_a_token_is_named_in_combined_lines(serve: Serve, services: AppServices) -> None:
+    tokens, token = ClientTokens([StoredClient("acme", digest("a2b_x"), "read=9/9", 1)]), {"A2B-Client": "a2b_x"}
+    client = await serve(changed(services, access_log=AccessLog(every=True, is_combined=True), tokens=tokens))
+    root, written = logging.getLogger(), list[str]()
+    before, level = root.handlers[:], root.level
+    logs.set_up_logging(written.append)
+    try:
+        async with client.get("/v1/search?q=tower", headers=token) as response:
+            size = int(response.headers["Content-Length"])
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+    (match,) = filter(None, map(COMBINED.fullmatch, written))
+    assert match.groups()[:4] == ("127.0.0.0", "acme", "GET /v1/search?q=tower HTTP/1.1", "200")
+    assert int(match[5]) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ()),
+        ("json  requests", ("json", "requests")),
+        ("text", ("text",)),
+        ("text combined addresses", ("text", "combined", "addresses")),
+    ],
+)
 def test_what_the_setting_may_say(text: str, words: tuple[str, ...]) -> None:
     assert Settings.load({"log": text}).log == words
 
 
-@pytest.mark.parametrize("text", ["loud", "text json", "json,requests"])
+@pytest.mark.parametrize("text", ["loud", "text json", "json,requests", "json combined", "combined requests"])
 def test_what_the_setting_may_not_say(text: str) -> None:
     with pytest.raises(SettingsError, match=r"log is .*: write text or json"):
         Settings.load({"log": text})
