@@ -106,6 +106,22 @@ def test_commands_in_documents_parse(path: Path) -> None:
         cli.parser().parse_args(shlex.split(line, comments=True))
 
 
+ENTRY_PAGES = ("use", "publish", "operate", "build")
+
+
+@pytest.mark.parametrize("name", ENTRY_PAGES)
+def test_a_page_of_five_minutes_is_short_and_its_commands_parse(name: str) -> None:
+    from overlay import cli
+
+    text = (DOCS / f"{name}.md").read_text()
+    assert len(text.split()) <= 1_200
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    commands = re.findall(r"^a2b (.*)$", "".join(blocks), re.MULTILINE)
+    assert commands or name == "build"
+    for command in commands:
+        cli.parser().parse_args(shlex.split(command, comments=True))
+
+
 def anchors(path: Path) -> set[str]:
     """The fragments of a page's headings, as GitHub derives them."""
     headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)

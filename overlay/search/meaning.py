@@ -6,7 +6,7 @@ Questions of more than four content words, and shorter ones of which no listing 
 listings with the greatest cosines among those that pass the filters, without the words from `floor` on; the cosines are
 those of these 60. Of other short ones, such as names and ids, the best results by words are re-ordered by their own
 cosines. For long ones w is 0.4, for short ones 0.2. Either is less for words that are corrected and for words in other
-letters than Latin ones that the table of foreign words does not have. What each brings: `docs/ranking.md`.
+letters than Latin ones that the table of foreign words does not have. What each brings: `docs/relevance.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Stop words: function words, and in English also the words of requests ("I am looking for", "please") and of numbers
 up to twelve. They find nothing by themselves, and are not searched for in sentences: listings hardly use them, and
-their rarity would outweigh the words that matter (MRR@10 of four benchmarks of stated needs: `docs/ranking.md`).
+their rarity would outweigh the words that matter (MRR@10 of four benchmarks of stated needs: `docs/relevance.md`).
 
 English is assumed unless more words of a text, and at least three, are function words of another language. The lists of
 other languages are the Snowball project's, as Whoosh carries them.

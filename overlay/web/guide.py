@@ -20,26 +20,57 @@ from overlay.api.problems import NotFoundError
 from overlay.text.compact_json import encode
 from overlay.web.rendering import revalidated_page, wants_json
 
-PAGES = {
-    "search": "words, phrases and operators of a query, filters, facets and duplicates",
-    "ranking": "how results are ordered, and why",
-    "rating": "how receipts become a rating, and how to submit them",
-    "probes": "visits to the endpoints of listings: what is sent, and how to opt out",
-    "publishing": "how an agent or an MCP tool is registered, checked and tracked",
-    "pointers-and-domains": "cards that are served from a domain, and how a domain is verified",
-    "proofs": "how a listing is checked without trusting this server",
-    "feeds": "following a search in a feed reader, or by webhooks",
-    "protocols": "MCP, A2A, MCP Registry, BSV overlays, ARD, MRP and x402 on the same index",
-    "client": "the Python client: search, follow changes, verify, pay",
-    "hire": "from a need to a paid result: `a2b hire`, its wallet, policy and journal",
-    "payments": "paying an agent, and demanding payments with a gate",
-    "claims": "signed documents of other systems: what is verified, and how they are made",
-    "delegation": "capability tokens of DelegateOS for this registry",
-    "relay": "a relay of Motebit agents: tasks, settlement, deposits and withdrawals",
-    "compatibility": "where documents and protocols differ from the text of their specifications, and why",
-    "reason-codes": "every reason why a transaction or a card is not accepted",
+GROUPS = {
+    "Five minutes each": {
+        "use": "find an agent or a tool, judge it, verify it, call it, pay it",
+        "publish": "from a card to a listing that people find",
+        "operate": "an overlay of your own, from an empty machine to the first alert",
+        "build": "programs that search, follow, pay or are paid",
+    },
+    "Search and use": {
+        "search": "words, phrases and operators of a query, filters, prices, facets and duplicates",
+        "ranking": "how results are ordered, and why",
+        "hire": "from a need to a paid result: `a2b hire`, its wallet, policy and journal",
+        "feeds": "following a search in a feed reader, or by webhooks",
+    },
+    "Trust": {
+        "trust": "what supports a listing, who says it, and how you check it",
+        "proofs": "how a listing is checked without trusting this server",
+        "rating": "how receipts become a rating, and how to submit them",
+        "probes": "visits to the endpoints of listings: what is sent, and how to opt out",
+        "claims": "signed documents of other systems: what is verified, and how they are made",
+        "delegation": "capability tokens of DelegateOS for this registry",
+        "relay": "a relay of Motebit agents: tasks, settlement, deposits and withdrawals",
+    },
+    "Publish": {
+        "publishing": "every option of registering, updating, transferring and ending a listing",
+        "pointers-and-domains": "cards that are served from a domain, and how a domain is verified",
+        "reason-codes": "every reason why a transaction or a card is not accepted",
+    },
+    "Build": {
+        "client": "the Python client: search, follow changes, verify, pay",
+        "payments": "paying an agent, and demanding payments with a gate",
+        "protocols": "MCP, A2A, MCP Registry, BSV overlays, ARD, MRP and x402 on the same index",
+        "compatibility": "where documents and protocols differ from the text of their specifications, and why",
+    },
+    "Operate": {
+        "install": "where `a2b` comes from; services, updates, releases",
+        "going-public": "a public endpoint, step by step, and what to do when an alert fires",
+        "chains": "nodes, peers, block files, JungleBus, other overlays; every chain and its options",
+        "configuration": "every setting",
+        "operations": "metrics, jobs, limits, backups, hiding by law, several machines",
+        "security": "threats and answers",
+        "cli": "every command with its options",
+        "glossary": "the terms of this program",
+    },
 }
-"""Pages of docs/ by name, each with its subject."""
+"""Pages of docs/ by group and name, each with its subject."""
+
+PAGES = {name: about for pages in GROUPS.values() for name, about in pages.items()}
+DEVELOPERS = (
+    "reading", "architecture", "laws", "index-format", "relevance", "benchmarks", "scale", "contributing",
+)  # fmt: skip
+"""Pages of docs/ that stay in the repository: for who changes this program."""
 
 _PACKAGED, _SOURCE = Path(__file__).with_name("guide_pages"), Path(__file__).parents[2] / "docs"
 _ROLES = {"table": "table", "thead": "rowgroup", "tbody": "rowgroup", "tr": "row", "th": "columnheader", "td": "cell"}
@@ -61,8 +92,9 @@ async def guide(request: web.Request) -> web.Response:
     """The contents of the guide, or the OpenAPI document when Accept prefers JSON."""
     if wants_json(request):
         return await openapi(request)
-    titles = [(name, pages()[name].title, about) for name, about in PAGES.items()]
-    return revalidated_page(request, "guide.html", pages=titles)
+    titles = {name: page.title for name, page in pages().items()}
+    values = {"groups": GROUPS, "titles": titles, "developers": DEVELOPERS, "coded": coded}
+    return revalidated_page(request, "guide.html", **values)
 
 
 async def guide_page(request: web.Request) -> web.Response:
@@ -70,7 +102,7 @@ async def guide_page(request: web.Request) -> web.Response:
     name = request.match_info["page"]
     if name not in PAGES:
         raise NotFoundError(f"the guide has no page {name[:100]!a}; /docs lists its pages")
-    return revalidated_page(request, "guide_page.html", page=pages()[name])
+    return revalidated_page(request, "guide_page.html", page=pages()[name], name=name)
 
 
 @cache
@@ -120,14 +152,15 @@ def _prepare(tokens: Iterable[Token]) -> None:
 
 
 def served_address(href: str) -> str:
-    """Where a link of docs/ leads on this server: pages of the guide, the API page, other sites, else the contents."""
+    """Where a link of docs/ leads on this server: pages of the guide, the API page, other sites, else the list of what
+    is in the repository alone."""
     if href.startswith(("#", "https://")):
         return href
     match = _PAGE_LINK.fullmatch(href)
     name, anchor = (match[1], match[2] or "") if match else ("", "")
     if name == "http-api":
         return f"/docs/api{anchor.replace('-', '_').replace('v1', 'v1_')}"  # `#get-v1search` is `#get_v1_search` there
-    return f"/docs/{name}{anchor}" if name in PAGES else "/docs"
+    return f"/docs/{name}{anchor}" if name in PAGES else "/docs#repository"
 
 
 _REFERENCE = re.compile(r"'#/components/schemas/(\w+)'")

@@ -2,7 +2,7 @@
 
 The questions of `tests.bench.relevance` are put to the native engine, once with all rules and once without each.
 Reported: MRR at 10 of each kind with all rules, and how much each rule adds to it (the MRR that is lost without it).
-`docs/ranking.md` says what each is for. The formula is the slow one of the tests, whose rules can be switched off.
+`docs/relevance.md` says what each is for. The formula is the slow one of the tests, whose rules can be switched off.
 """
 
 from __future__ import annotations

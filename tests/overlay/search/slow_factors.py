@@ -1,6 +1,6 @@
 """The formula of relevance, slow and obvious: one listing after the other, one pair of words after the other.
 
-The rules are written down again from `docs/ranking.md`. It reads what `forward.encode` returns, and takes the place of
+The rules are written down again from `docs/relevance.md`. It reads what `forward.encode` returns, and replaces
 `rerank.factors`, so that the ablation can switch rules off."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`docs/ranking.md` names every rule that the ablation measures, and tests that exist."""
+"""`docs/relevance.md` names every rule that the ablation measures, and tests that exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 from tests.bench.relevance.ablation import RULES, without
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "ranking.md").read_text()
+PAGE = (ROOT / "docs" / "relevance.md").read_text()
 NAMED = re.findall(r"^\| ((?:planner|stage one|stage two|diversity)[^|]*) \|", PAGE, re.MULTILINE)
 
 
