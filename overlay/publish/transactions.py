@@ -150,7 +150,7 @@ def sign(draft: Draft, key: PublisherKey, *, forkid: bool = True) -> Draft:
             raise CoinsError(f"{draft.tx.inputs[vin].prevout} does not pay to {key.address}")
     inputs = tuple(
         tx_input._replace(
-            script=sign_p2pkh(draft.tx, vin, key.private, spent.satoshis, _script_code(spent.script), forkid=forkid)
+            script=sign_p2pkh(draft.tx, vin, key.private, spent.satoshis, script_code(spent.script), forkid=forkid)
         )
         for vin, (tx_input, spent) in enumerate(zip(draft.tx.inputs, draft.spent, strict=True))
     )
@@ -194,7 +194,7 @@ def change_of(tx: Transaction) -> list[Coin]:
     ]
 
 
-def _script_code(script: bytes) -> bytes:
+def script_code(script: bytes) -> bytes:
     """The part of a P2PKH script, with an envelope before or after it, that its OP_CHECKSIG signs: the part after the
     last OP_CODESEPARATOR that was executed before."""
     start = depth = 0

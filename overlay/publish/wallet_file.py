@@ -12,15 +12,20 @@ from typing import Any, NamedTuple
 from overlay.publish import scripts
 from overlay.publish.coins import SUPPLY, Coin, CoinsError
 from overlay.publish.registration_output import RegistrationError, RegistrationOutput
-from overlay.publish.transactions import DEFAULT_FEE_RATE, UNLOCKING_BYTES, Draft, fee_of, fund
+from overlay.publish.transactions import DEFAULT_FEE_RATE, UNLOCKING_BYTES, Draft, fee_of, fund, script_code
+from parsers.bitcoin import beef
 from parsers.bitcoin.address import key_hash, lock
 from parsers.bitcoin.script import p2pkh
+from parsers.bitcoin.sighash import forkid_digest
 from parsers.bitcoin.tx import Outpoint, TxOutput, read_exactly
 from parsers.cards import Kind
 from parsers.errors import ParseError
 
 MAX_COINS = 100
 """Inputs of a transaction that is read from a file."""
+
+MAX_BEEF_ITEMS = 100_000
+"""Parts of a BEEF from a wallet."""
 
 
 class UnsignedRegistration(NamedTuple):
@@ -54,7 +59,7 @@ class UnsignedRegistration(NamedTuple):
                 "inputDescription": "A2B registration", "unlockingScriptLength": UNLOCKING_BYTES,
             }]  # fmt: skip
             if self.spent.beef is not None:
-                action["inputBEEF"] = self.spent.beef.hex()
+                action["inputBEEF"] = list(self.spent.beef)
         return action | {"options": {"randomizeOutputs": False}}
 
 
@@ -103,6 +108,24 @@ def _unsigned(
         )
     draft = fund(outputs, coins, owner, fee_rate=fee_rate, first=spent, merge=not outputs)
     return UnsignedRegistration(outputs, draft, draft.fee, spent, listing)
+
+
+def digest_to_sign(built: UnsignedRegistration, transaction: str) -> bytes:
+    """The digest that the registration's key signs in the transaction that a wallet built (BEEF, hex): its input 0
+    spends the registration, and its first outputs are those that were prepared, or it merges the satoshi. Raises
+    ValueError."""
+    try:
+        tx = beef.read(bytes.fromhex(transaction), MAX_BEEF_ITEMS).newest.tx
+    except (ParseError, ValueError) as error:
+        raise ValueError(f"the wallet's transaction cannot be read: {error}") from None
+    spent = built.spent
+    if tx is None or spent is None or tx.inputs[0].prevout != spent.outpoint:
+        raise ValueError("the wallet's transaction does not spend the listing by input 0")
+    if tx.outputs[: len(built.outputs)] != built.outputs:
+        raise ValueError("the wallet's transaction does not begin with the outputs that were prepared")
+    if not built.outputs and not Draft.of(tx, [spent]).destination.burned:
+        raise ValueError("the wallet's transaction does not merge the satoshi of the listing")
+    return forkid_digest(tx, 0, script_code(spent.script or b""), spent.satoshis)
 
 
 def read_draft(value: Any) -> Draft:

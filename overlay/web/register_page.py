@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from asyncio import to_thread
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from hashlib import sha256
@@ -17,6 +18,7 @@ import segno
 from aiohttp import web
 
 from indexer.fetcher.reasons import FetchError
+from indexer.headers.networks import by_caip2
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.executors import PUBLISHING, run_in
 from overlay.api.problems import BadRequestError, Fault, bad_request
@@ -30,14 +32,22 @@ from overlay.publish.card_drafts import AGENT_PATHS, EXAMPLE, FIELDS, card_of_do
 from overlay.publish.coins import CoinsError, read_lines
 from overlay.publish.registration_output import RegistrationError, find, name_of, registration_text
 from overlay.publish.transactions import ABSURD_FEE_RATE, DEFAULT_FEE_RATE
-from overlay.publish.wallet_file import MAX_COINS, UnsignedRegistration, unsigned_change, unsigned_registration
+from overlay.publish.wallet_file import (
+    MAX_COINS,
+    UnsignedRegistration,
+    digest_to_sign,
+    unsigned_change,
+    unsigned_registration,
+)
 from overlay.web.amounts import FAMILIAR, about
 from overlay.web.badges import explained
 from overlay.web.cards import render_card
 from overlay.web.publish_page import MAX_BYTES, previews, read_form
-from overlay.web.rendering import PAGE_BYTES, html_answer, render_within, wants_json
+from overlay.web.rendering import REGISTER_BYTES, html_answer, render_within, wants_json
+from parsers.bitcoin import address
 from parsers.bitcoin.address import key_hash
 from parsers.bitcoin.script import p2pkh
+from parsers.bitcoin.signatures import compressed, hash160
 from parsers.cards import Kind
 from parsers.cards.deprecation import MAX_MESSAGE, Deprecation
 
@@ -78,6 +88,10 @@ _NEEDED = {
 }  # fmt: skip
 
 MAX_TEXT = 256
+
+WALLETS = ("http://localhost:3321", "https://localhost:2121")
+"""Where a BRC-100 wallet on the computer of a visitor answers."""
+
 _FILE = 'attachment; filename="a2b-registration.json"'
 
 
@@ -85,7 +99,8 @@ _FILE = 'attachment; filename="a2b-registration.json"'
 class RegistrationForm:
     """The fields of the form; `action` is one of ACTIONS, `id` the listing that it changes, `owner` the address that
     will have it, `successor` and `message` are those of a notice that it is deprecated; `rate` is satoshis per 1,000
-    bytes, `currency` the currency in which the cost is shown."""
+    bytes, `currency` the currency in which the cost is shown. `key` is the public key (hex) of a BRC-100 wallet, which
+    owns what is registered and holds what is changed, and `tx` the transaction (BEEF, hex) that it built."""
 
     action: str = REGISTER
     id: str = ""
@@ -97,6 +112,8 @@ class RegistrationForm:
     coins: str = ""
     rate: str = str(DEFAULT_FEE_RATE)
     currency: str = FAMILIAR
+    key: str = ""
+    tx: str = ""
 
     @property
     def card(self) -> bytes:
@@ -121,7 +138,8 @@ async def register(request: web.Request) -> web.Response:
     """The page Register; the query may name an `action` and the `id` of a listing, whose present card an update begins
     with."""
     query = {name: request.query[name].strip()[:MAX_TEXT] for name in ("action", "id") if request.query.get(name)}
-    return html_answer(await to_thread(_first_page, request.app[SERVICES], RegistrationForm(**query)))
+    page = await to_thread(_first_page, request.app[SERVICES], RegistrationForm(**query))
+    return html_answer(page, connects=WALLETS)
 
 
 def _first_page(services: AppServices, form: RegistrationForm) -> bytes:
@@ -185,6 +203,8 @@ async def prepare(request: web.Request) -> web.Response:
         outcome = RegistrationOutcome(form, fault=str(error), fields=fields)
     else:
         outcome = await run_in(request, PUBLISHING, _prepared, request.app[SERVICES], form)
+    if outcome.built is not None and form.tx:
+        return await run_in(request, PUBLISHING, _digest, outcome.built, form.tx)
     if fields.get("as") == "found" and outcome.checked and outcome.checked["ok"]:
         outcome.checked.update(
             await run_in(request, PUBLISHING, findability_member, request.app[SERVICES], form.card, None, form.id)
@@ -196,7 +216,15 @@ async def prepare(request: web.Request) -> web.Response:
         response.headers["Content-Disposition"] = _FILE
         return response
     page = await run_in(request, PUBLISHING, _page, request.app[SERVICES], outcome)
-    return html_answer(page, status=400 if outcome.fault else 200)
+    return html_answer(page, status=400 if outcome.fault else 200, connects=WALLETS)
+
+
+def _digest(built: UnsignedRegistration, transaction: str) -> web.Response:
+    """The digest that a wallet signs. Raises BadRequestError."""
+    try:
+        return json_answer({"digest": digest_to_sign(built, transaction).hex()})
+    except ValueError as error:
+        raise bad_request("not-prepared", str(error), "tx") from None
 
 
 def _prepared(services: AppServices, form: RegistrationForm) -> RegistrationOutcome:
@@ -204,6 +232,8 @@ def _prepared(services: AppServices, form: RegistrationForm) -> RegistrationOutc
     try:
         if form.action not in ACTIONS:
             raise ValueError(f"{form.action[:20]!a} is not an action: {', '.join(ACTIONS)}")
+        if form.key:
+            form = _for_wallet(services, form)
         if form.action != REGISTER:
             return _changed(services, form)
         if not form.what:
@@ -219,12 +249,38 @@ def _prepared(services: AppServices, form: RegistrationForm) -> RegistrationOutc
     return RegistrationOutcome(form, checked, built, registration_text(kind, name_of(form.card, kind), form.owner))
 
 
+def _for_wallet(services: AppServices, form: RegistrationForm) -> RegistrationForm:
+    """The form of a wallet, which chooses the coins; what it registers belongs to its key. Raises ValueError."""
+    owner = form.owner
+    if form.action == REGISTER:
+        network = next(iter(_networks(services)), "mainnet")
+        owner = address.owner(_script_of(form.key), "bsv", network) or ""
+    return replace(form, owner=owner, coins="")
+
+
+def _script_of(key: str) -> bytes:
+    """The P2PKH script of a public key in hex. Raises ValueError."""
+    with suppress(ValueError):
+        raw = bytes.fromhex(key)
+        if compressed(raw) == raw:
+            return p2pkh(hash160(raw))
+    raise ValueError(f"{key[:70]!a} is not a compressed public key in hex")
+
+
+def _networks(services: AppServices) -> list[str]:
+    """The networks of Bitcoin SV that are followed."""
+    networks = map(by_caip2, services.chains().values())
+    return [network.kind for network in networks if network is not None and network.coin == "bsv"]
+
+
 def _changed(services: AppServices, form: RegistrationForm) -> RegistrationOutcome:
     """An update, notice, transfer or burn of a listing. Raises CoinsError, RegistrationError, ListingNotFoundError,
     ValueError."""
     if not form.id or (form.action == UPDATE and not form.what) or (form.action == TRANSFER and not form.owner):
         return RegistrationOutcome(form)
     registration, checked = find(LocalSource(services.store), form.id, is_trusted=True), None
+    if form.key and address.lock(registration.coin.script or b"") != _script_of(form.key):
+        raise RegistrationError(f"this wallet does not have the key of {form.id}, which {registration.owner} owns")
     scripts_of_outputs: list[bytes] = []
     purpose = registration.delisting_text()
     if form.action == UPDATE:
@@ -283,6 +339,7 @@ def _page(services: AppServices, outcome: RegistrationOutcome) -> bytes:
     shown = previews(services, outcome.checked["preview"]) if outcome.checked else []
     values = {
         "here": "/register",
+        "wallets": " ".join(WALLETS),
         "outcome": outcome,
         "form": form,
         "previews": list(map(render_card, shown)),
@@ -299,4 +356,4 @@ def _page(services: AppServices, outcome: RegistrationOutcome) -> bytes:
         "epoch": feed.epoch,
         "seq": feed.newest_seq,
     }
-    return render_within("register.html", PAGE_BYTES, **values)
+    return render_within("register.html", REGISTER_BYTES, **values)

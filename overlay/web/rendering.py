@@ -112,10 +112,14 @@ def fragment(template: str, **values: Any) -> Markup:
     return Markup(_environment().get_template(template).render(values))  # noqa: S704 - the template escapes
 
 
-def html_answer(body: bytes, *, status: int = 200, etag: str | None = None) -> web.Response:
-    """A page; with an entity tag where it may be cached."""
+def html_answer(
+    body: bytes, *, status: int = 200, etag: str | None = None, connects: Sequence[str] = ()
+) -> web.Response:
+    """A page; with an entity tag where it may be cached. `connects` are the origins that its scripts may call besides
+    this server."""
     caching = {"ETag": etag, "Cache-Control": REVALIDATE} if etag else {"Cache-Control": "no-store"}
-    return Answer(body=body, status=status, headers={**_HEADERS, **caching})
+    policy = _POLICY.replace("connect-src 'self'", " ".join(["connect-src 'self'", *connects]))
+    return Answer(body=body, status=status, headers={**_HEADERS, "Content-Security-Policy": policy, **caching})
 
 
 def wants_json(request: web.Request) -> bool:
@@ -199,6 +203,9 @@ def problem_page(problem: ProblemError, request_id: str = "") -> web.Response:
 
 PAGE_BYTES = 65_000
 """Bytes of a page: style sheet, scripts, a logo and later updates fit beside it into 100 kB."""
+
+REGISTER_BYTES = 63_500
+"""Bytes of the page Register with the script that calls a wallet, within the same limit."""
 
 LISTING_BYTES = 57_600
 """Bytes of a listing's page with the script that verifies the proof, within the same limit."""

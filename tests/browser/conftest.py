@@ -16,12 +16,16 @@ import pytest_asyncio
 
 from tests.browser.world import World, served
 from tests.conftest import ROOT, missing
+from tests.ports import free_port
 from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
 
 AXE = ROOT / "tests" / "browser" / "node_modules" / "axe-core" / "axe.min.js"
+
+WALLET_PORT = 3_321
+"""The port of a BRC-100 wallet on the computer of a visitor."""
 
 HEARING = """
 addEventListener("securitypolicyviolation", (event) => console.error(`refused: ${event.violatedDirective}`));
@@ -41,8 +45,14 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         yield created
 
 
+@pytest.fixture(scope="package")
+def wallet_port() -> int:
+    """The port to which the browser's requests to a wallet on this computer go: tests run side by side."""
+    return free_port()
+
+
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
-async def browser() -> AsyncIterator[Browser]:
+async def browser(wallet_port: int) -> AsyncIterator[Browser]:
     chromium = shutil.which("chromium")
     if chromium is None:
         missing("chromium (Debian's package)")
@@ -51,8 +61,9 @@ async def browser() -> AsyncIterator[Browser]:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
+        wallet = f"--host-resolver-rules=MAP localhost:{WALLET_PORT} 127.0.0.1:{wallet_port}"
         launched = await playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"]
+            executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage", wallet]
         )
         yield launched
         await launched.close()
@@ -60,13 +71,15 @@ async def browser() -> AsyncIterator[Browser]:
 
 @dataclass
 class Tab:
-    """A page of the browser, what it asked for, and everything it complained about."""
+    """A page of the browser, what it asked for, and everything it complained about. It may call `others` besides the
+    registry."""
 
     page: Page
     url: str
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     expected: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     async def go(self, path: str, status: int = 200) -> Page:
         """Open a path of the registry."""
@@ -90,7 +103,7 @@ class Tab:
         """Nothing was complained about, and nobody else was asked for anything."""
         assert self.complaints == []
         here = urlsplit(self.url).netloc
-        assert {urlsplit(url).netloc for url in self.requests} <= {here, ""}
+        assert {urlsplit(url).netloc for url in self.requests} <= {here, "", *self.others}
 
 
 Open = Callable[..., Awaitable[Tab]]
@@ -103,12 +116,12 @@ async def tab(world: World, browser: Browser) -> AsyncIterator[Open]:
     async with AsyncExitStack() as stack:
         tabs: list[Tab] = []
 
-        async def opened(*, expected: tuple[str, ...] = (), **context: Any) -> Tab:
+        async def opened(*, expected: tuple[str, ...] = (), others: tuple[str, ...] = (), **context: Any) -> Tab:
             created = await browser.new_context(**context)
             stack.push_async_callback(created.close)
             created.set_default_timeout(PATIENCE * 1_000)
             await created.add_init_script(HEARING)
-            result = Tab(await created.new_page(), world.url, expected=expected)
+            result = Tab(await created.new_page(), world.url, expected=expected, others=others)
             result.hear()
             tabs.append(result)
             return result

@@ -23,8 +23,16 @@ from overlay.publish.coins import Coin, CoinsError, from_node
 from overlay.publish.keys import PublisherKey
 from overlay.publish.registration_output import RegistrationError, RegistrationOutput
 from overlay.publish.transactions import Draft, sign
-from overlay.publish.wallet_file import draft_json, read_draft, unsigned_change, unsigned_registration
+from overlay.publish.wallet_file import (
+    digest_to_sign,
+    draft_json,
+    read_draft,
+    unsigned_change,
+    unsigned_registration,
+)
+from parsers.bitcoin.beef import Beef, BeefTransaction
 from parsers.bitcoin.script import pushes
+from parsers.bitcoin.sighash import forkid_digest
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, read, serialise
 from parsers.cards import Kind
 from parsers.cards.rate_table import RateTable
@@ -274,7 +282,7 @@ def test_a_change_of_a_listing_spends_its_satoshi_first() -> None:
         bare = unsigned_change(held, outputs, [], listing="l_0").as_json()
         assert (bare["listing"], bare["createAction"]["options"]) == ("l_0", {"randomizeOutputs": False})
         [spent] = bare["createAction"]["inputs"]
-        assert (spent["outpoint"], bare["createAction"]["inputBEEF"]) == (f"{'07' * 32}.3", "0102")
+        assert (spent["outpoint"], bare["createAction"]["inputBEEF"]) == (f"{'07' * 32}.3", [1, 2])
         assert [output["satoshis"] for output in bare["createAction"]["outputs"]] == [1] * len(outputs)
         draft = sign(read_draft(unsigned_change(held, outputs, COINS, listing="l_0").as_json()), KEY)
         assert draft.tx.inputs[0].prevout == held.coin.outpoint
@@ -284,3 +292,31 @@ def test_a_change_of_a_listing_spends_its_satoshi_first() -> None:
     )
     with pytest.raises(RegistrationError, match="not held by a P2PKH address"):
         unsigned_change(stranger, [], COINS, listing="l_0")
+
+
+def test_a_wallet_signs_only_what_was_prepared() -> None:
+    held = RegistrationOutput(
+        Coin(Outpoint(b"\x07" * 32, 3), 1, KEY.script), "l_0", Kind.AGENT, "test", KEY.address, "X"
+    )
+
+    def whole(draft: Draft) -> str:
+        """The transaction of a wallet as BEEF."""
+        return Beef(2, (), (BeefTransaction(draft.tx.txid, draft.raw, draft.tx),)).to_bytes().hex()
+
+    moved, merged = (unsigned_change(held, outputs, COINS, listing="l_0") for outputs in ([STRANGER.script], []))
+    other = unsigned_change(held._replace(coin=Coin(Outpoint(b"\x08" * 32, 3), 1, KEY.script)), [], COINS, listing="x")
+    for built in (moved, merged):
+        assert built.draft is not None
+        digest = digest_to_sign(built, whole(built.draft))
+        assert digest == forkid_digest(built.draft.tx, 0, KEY.script, 1)
+    assert moved.draft is not None
+    assert merged.draft is not None
+    assert other.draft is not None
+    for built, draft, why in (
+        (moved, merged.draft, "begin with the outputs"), (merged, moved.draft, "does not merge"),
+        (merged, other.draft, "does not spend the listing by input 0"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=why):
+            digest_to_sign(built, whole(draft))
+    with pytest.raises(ValueError, match="cannot be read"):
+        digest_to_sign(moved, "0100")

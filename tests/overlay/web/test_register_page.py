@@ -19,6 +19,7 @@ from overlay.publish.keys import PublisherKey
 from overlay.publish.transactions import sign
 from overlay.publish.wallet_file import read_draft
 from overlay.web.register_page import MAX_QR_BYTES, qr_code
+from parsers.bitcoin import signatures
 from parsers.inscriptions import output_record
 from tests.chainkit import agent
 from tests.overlay.calls import TOWER, problem
@@ -57,6 +58,29 @@ def pasted(shown_page: Page) -> dict[str, Any]:
     """The card in the field of a page."""
     text = shown_page.text
     return dict(json.JSONDecoder().raw_decode(text, text.index("{"))[0])
+
+
+async def test_only_this_page_may_call_a_wallet(client: ClientSession) -> None:
+    wallets = " http://localhost:3321 https://localhost:2121;"
+    for path, ends in (("/register", f"connect-src 'self'{wallets}"), ("/publish", "connect-src 'self';")):
+        async with client.get(path, headers=BROWSER) as answer:
+            assert ends in answer.headers["Content-Security-Policy"]
+    async with await post(client, WHOLE) as answer:
+        assert wallets in answer.headers["Content-Security-Policy"]
+
+
+async def test_what_a_wallet_registers_belongs_to_its_key(client: ClientSession) -> None:
+    public = signatures.public_key(KEY.private).hex()
+    async with await post(client, {**WHOLE, "owner": "", "key": public}, JSON) as answer:
+        file = json.loads(await answer.read())
+    assert file.keys() == {"fee", "createAction"}, "the wallet chooses the coins"
+    [output] = file["createAction"]["outputs"]
+    assert output["lockingScript"].startswith(KEY.script.hex())
+    for key in ("00", "zz", f"04{public[2:]}"):
+        async with await post(client, {**WHOLE, "key": key}, JSON) as answer:
+            assert "is not a compressed public key in hex" in (await problem(answer, 400))["detail"]
+    async with await post(client, {**WHOLE, "key": public, "tx": "00"}, JSON) as answer:
+        assert "cannot be read" in (await problem(answer, 400))["detail"]
 
 
 async def test_a_card_begins_with_an_example_or_a_form(client: ClientSession) -> None:
