@@ -93,6 +93,9 @@ class Settings:
     log: tuple[str, ...] = _setting(read.log_words)
     """Log lines: text or json; requests, or (text) combined, for a line about each; addresses for whole ones in these.
     By default, json where the output is not a terminal."""
+    statistics: bool = _setting(read.switch, "off")
+    """On: searches are counted by day, with the words that found nothing, of five clients a day or more; off by
+    default."""
     junglebus_token: str = _setting(secret=True)
     """The access token that a JungleBus server's dashboard gives."""
     trusted_proxies: tuple[str, ...] = _setting(read.networks)

@@ -33,6 +33,7 @@ from overlay.commands import (
     search,
     show,
     snapshot,
+    stats,
     status,
     verify,
     wallets,
@@ -114,7 +115,7 @@ def parser() -> ArgumentParser:
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
         run, search, show, verify, hire, hires, wallets, diagnose, check, publish, status, doctor, rebuild,
-        index_copy, snapshot, backup, migrate, forget, hide, clients, mirror,
+        index_copy, snapshot, backup, migrate, forget, hide, clients, stats, mirror,
     ):  # fmt: skip
         command.add(commands)
     for system in installed():

@@ -26,6 +26,7 @@ from indexer.store import (  # noqa: F401 - they declare
     nonces,
     peer_addresses,
     requests,
+    search_counts,
     statistics,
 )
 from indexer.store.database import (

@@ -30,6 +30,7 @@ from indexer.store.proofs import ProofQueries
 from indexer.store.queries import Queries
 from indexer.store.registrations import RegistrationQueries
 from indexer.store.schema import CHAIN, HASH_KEY, PARTIAL, READ_BY, READ_TWICE, UNPROVED, meta
+from indexer.store.search_counts import SearchCountQueries
 from indexer.store.second_readings import SecondReadingQueries
 from indexer.store.spend_checks import SpendCheckQueries
 from indexer.store.state_hashes import StateHashQueries
@@ -55,7 +56,7 @@ class Store(Queries):
         self.fetches, self.badges = FetchQueries(engine), BadgeQueries(engine)
         self.signatures, self.checks = SignatureQueries(engine), CheckQueries(engine)
         self.tools, self.listed_ids = ToolQueries(engine), ListedIds(engine)
-        self.clients = ClientQueries(engine)
+        self.clients, self.search_counts = ClientQueries(engine), SearchCountQueries(engine)
         self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
         self.detector = ChangeDetector(engine)
         self.hidden = HiddenQueries(engine, self.stamp, time.time)

@@ -48,6 +48,10 @@ class ClientTokens:
             client.sha256: NamedClient(client.name, stated_limits(client.name, client.limits)) for client in stored
         }
 
+    def names(self) -> Iterable[str]:
+        """The names of all clients."""
+        return (client.name for client in self._clients.values())
+
     def client(self, request: web.Request) -> NamedClient | None:
         """The client that a request names; None where it has no token, or an unknown one."""
         return next(filter(None, map(self._of_token, _presented(request))), None)

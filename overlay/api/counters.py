@@ -1,5 +1,6 @@
 """Numbers in memory that all processes of `a2b serve --workers N` share: HTTP counters, the token buckets of rate
-limits, the calls of clients that are under way, and the ids of messages that are taken once.
+limits, the calls of clients that are under way, the ids of messages that are taken once, and the requests of named
+clients and askers of words (`shared_tables`).
 
 An observed request adds to three numbers of an anonymous memory map, without a lock: each process writes to its own
 part. Buckets are one table for all: two processes that serve one client at the same moment may count one request
@@ -10,9 +11,12 @@ from __future__ import annotations
 
 import mmap
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
+
+from overlay.api.shared_tables import DAY_SECONDS, SharedCounts, WordAskers
 
 _CELLS = 65_536
 """Cells of each process: 128 KiB, for which the system provides memory as pages are used."""
@@ -117,9 +121,9 @@ class Latency(NamedTuple):
 
 
 class Counters:
-    """Counts of `processes`; the `buckets` of the rate limits, shared by all processes; the `load` of clients; and
-    `messages`, the ids of the latest 65,536 messages that are accepted once, as buckets that are full again when an id
-    expires. Create it before processes are forked."""
+    """Counts of `processes`; the `buckets` of the rate limits, shared by all processes; the `load` of clients; the
+    requests of `named` clients; the `askers` of words; and `messages`, the ids of the latest 65,536 messages that are
+    accepted once, as buckets that are full again when an id expires. Create it before processes are forked."""
 
     def __init__(self, processes: int = 1) -> None:
         self._processes = processes
@@ -127,11 +131,14 @@ class Counters:
         self._base = 0
         self.buckets, self.messages = SharedBuckets(), SharedBuckets(kinds=1)
         self.load = SharedLoad(processes)
+        self.named = SharedCounts(processes)
+        self.askers = WordAskers(secrets.token_bytes(32), int(time.time()) // DAY_SECONDS, processes)
 
     def take(self, number: int) -> None:
         """Write to the part of the process with this number from now on."""
         self._base = number * _SLOT
-        self.load.take(number)
+        for part in (self.load, self.named, self.askers):
+            part.take(number)
 
     def observe(self, route: int, status: int, seconds: float) -> None:
         """Count one more response of a route (0 to ROUTES - 1), with its status and duration."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
+from overlay.api.search_statistics import CountedSearch
 from overlay.engines import IndexPosition
 
 MOST_BYTES = 16 * 1024 * 1024
@@ -38,10 +39,11 @@ class Question(NamedTuple):
 
 
 class KeptPage(NamedTuple):
-    """A body in pieces, some of which may be parts of a mapped index; and its headers."""
+    """A body in pieces, some of which may be parts of a mapped index; its headers; and the search as it is counted."""
 
     body: tuple[bytes | memoryview, ...]
     headers: Mapping[str, str]
+    search: CountedSearch | None = None
 
 
 class KeptPages:

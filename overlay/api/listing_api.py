@@ -18,6 +18,7 @@ from overlay.api.parameters import COMPARE, HEADERS, PROOF, read_query
 from overlay.api.problems import ProblemError, bad_request
 from overlay.api.protocol_requests import get, read_item
 from overlay.api.request_cost import in_thread
+from overlay.api.search_api import count_opened
 from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.listings import lookup, proofs
@@ -38,9 +39,11 @@ async def listing(request: web.Request) -> web.Response:
     listing, and its domain in another spelling, redirect to it (303); where they are of several listings, the answer
     has their `ids`."""
     try:
-        return conditional(encode(await get(request, request.match_info["id"])))
+        item = await get(request, request.match_info["id"])
     except ListedUnderError as elsewhere:
         return redirect("/v1/listings/", elsewhere) or json_answer({"ids": list(elsewhere.ids)})
+    count_opened(request)
+    return conditional(encode(item))
 
 
 def redirect(path: str, elsewhere: ListedUnderError) -> web.Response | None:

@@ -87,6 +87,8 @@ async def _respond(context: RequestContext, request: web.Request, handler: Handl
     if context.draining:
         response.force_close()
     took = perf_counter() - began
+    if (named := context.tokens.client(request)) is not None:
+        context.counters.named.add(named.name)
     if routed.timed:
         context.counters.observe(routed.number, response.status, took)
     is_slow = took >= SLOW_SECONDS and routed.timed

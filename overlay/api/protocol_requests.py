@@ -14,8 +14,9 @@ from overlay.api import search_answer
 from overlay.api.answers import SERVICES
 from overlay.api.executors import READ_EXECUTOR, RECORDS, run_in
 from overlay.api.problems import bad_request
-from overlay.api.search_api import check_index, find_hits, index_position, read_search, with_extras
+from overlay.api.search_api import check_index, count, find_hits, index_position, read_search, with_extras
 from overlay.api.search_request import SearchRequest
+from overlay.api.search_statistics import counted
 from overlay.api.services import AppServices
 from overlay.api.values import json_texts, shown
 from overlay.duplicates.duplicate_status import listing_with_duplicates
@@ -61,10 +62,12 @@ async def find(
     *,
     with_duplicates: bool = False,
     facts: tuple[tuple[str, ...], ...] = (),
+    is_polled: bool = False,
 ) -> FoundPage:
     """Search with the parameters of `GET /v1/search`. `with_duplicates`: also the listings that a search groups under
-    others with the same text. `facts`: filters that have no parameter; of each group a listing has one. Raises
-    ProblemError as `/v1/search` does: BadRequestError with its faults by parameter, 429, 503."""
+    others with the same text. `facts`: filters that have no parameter; of each group a listing has one. `is_polled`: a
+    program looks for news, and it does not count as a search. Raises ProblemError as `/v1/search` does: BadRequestError
+    with its faults by parameter, 429, 503."""
     services = request.app[SERVICES]
     index = await index_position(services)
     search_request = await read_search(request, pairs, services.heights(), index)
@@ -73,6 +76,8 @@ async def find(
         search_request = search_request._replace(query=query)
     hits = await find_hits(request, search_request)
     await check_index(request, hits, index)
+    if not is_polled:
+        count(request, counted(search_request, hits))
     following = None if search_request.beyond else search_answer.next_cursor(search_request, hits, index)
     return FoundPage(hits.total, hits.at_least, following, index, search_request, hits)
 

@@ -29,6 +29,7 @@ from overlay.api.problems import BadRequestError, ProblemError, bad_request
 from overlay.api.request_context import CONTEXT
 from overlay.api.request_cost import in_thread
 from overlay.api.search_request import ABOVE_THE_TIP, SearchRequest, check_cursor, from_pairs
+from overlay.api.search_statistics import CountedSearch, counted
 from overlay.api.services import AppServices
 from overlay.engines import IndexPosition, NotReadyError
 from overlay.listings.recent_changes import aged_hits
@@ -63,6 +64,7 @@ async def search(request: web.Request) -> web.Response:
         page = await _page(request, search_request, stamp, etag, gzip=question.gzip)
         if _is_plain(search_request):
             kept_pages.keep(question, stamp, page)
+    count(request, page.search)
     return Answer(body=b"".join(page.body), headers=page.headers)
 
 
@@ -83,6 +85,7 @@ async def _page(
     """The page of a search. Raises as `find_hits`, and ProblemError (503) where there is no index yet."""
     hits = await find_hits(request, search_request)
     await check_index(request, hits, stamp.position)
+    search = counted(search_request, hits)
     more: Mapping[str, Any] = {}
     if search_answer.needs_extras(search_request, hits):
         hits, more = await with_extras(request, search_request, hits)
@@ -93,7 +96,20 @@ async def _page(
     if gzip and sum(map(len, body)) >= WORTH_COMPRESSING:
         headers[hdrs.CONTENT_ENCODING] = "gzip"
         body = [await compressed(b"".join(body))]
-    return KeptPage(tuple(body), headers)
+    return KeptPage(tuple(body), headers, search)
+
+
+def count(request: web.Request, search: CountedSearch | None) -> None:
+    """Count a search, where searches are counted."""
+    statistics = request.app[SERVICES].statistics
+    if statistics is not None and search is not None:
+        statistics.searched(search, request.app[CONTEXT].clients.of(request))
+
+
+def count_opened(request: web.Request) -> None:
+    """Count a listing that was opened, where searches are counted."""
+    if (statistics := request.app[SERVICES].statistics) is not None:
+        statistics.opened()
 
 
 async def with_extras(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from indexer.store.requests import Requests
     from indexer.sync.progress import SyncProgress
     from overlay.api.identity_key import IdentityKey
+    from overlay.api.search_statistics import SearchStatistics
     from overlay.listings.repository import ListingRepository
 
 
@@ -40,7 +41,9 @@ class ProcessInfo:
     `requests` are the transactions that publishers request. `refused` counts the refused blocks, by chain, `ingested`
     the blocks read of each, `fetched` the fetches by outcome, and `failed` what is left out, by the work that failed;
     `jobs` has the state of periodic work, `backup` the time of the last backup (seconds since 1970, 0 before the first;
-    it reads the store), `history` the last day's heights. `access_log` says which requests are logged, and how.
+    it reads the store), `history` the last day's heights. `searches` gives
+    what was searched for in so many days, None where that is not counted (it reads the store), `named_clients` the
+    clients with limits of their own. `access_log` says which requests are logged, and how.
     """
 
     status: Callable[[], dict[str, Any]]
@@ -58,6 +61,8 @@ class ProcessInfo:
     backup: Callable[[], int] = int
     history: HeightHistory = field(default_factory=HeightHistory)
     counters: Counters = field(default_factory=Counters)
+    searches: Callable[[int], dict[str, Any]] | None = None
+    named_clients: Callable[[], Iterable[str]] = tuple
     access_log: AccessLog = field(default_factory=AccessLog)
 
 
@@ -104,7 +109,7 @@ class AppServices:
     `chains` maps configured names to CAIP-2 ids, in configured order, and `heights` names to the height indexed; both
     are called for every search and must answer from memory. `notifier` wakes the tasks that wait for changes; without
     notifications the store is polled. `exchange` holds the exchange rates, `logos` the thumbnails, `tokens` the clients
-    with limits of their own, `identity` this
+    with limits of their own, `statistics` counts searches where the operator wants them counted, `identity` this
     server's own keys (None where several machines share a database and no key is configured), and `brought` the
     services of systems, each under its own key.
     """
@@ -120,5 +125,6 @@ class AppServices:
     exchange: ExchangeRates = field(default_factory=ExchangeRates)
     logos: LogoImages = field(default_factory=LogoImages)
     tokens: ClientTokens = field(default_factory=ClientTokens)
+    statistics: SearchStatistics | None = None
     identity: IdentityKey | None = None
     brought: Mapping[web.AppKey[Any], Any] = field(default_factory=dict)

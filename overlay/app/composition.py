@@ -18,12 +18,14 @@ from indexer.store.logos import Logos
 from indexer.store.pending import clear_pending
 from indexer.store.process_lock import servers_lock
 from indexer.store.requests import Rechecks, Requests
+from indexer.store.search_counts import add_counts
 from indexer.sync import sign_of_life
 from indexer.sync.follower import Follower
 from overlay.api.access_log import AccessLog
 from overlay.api.client_tokens import ClientTokens
 from overlay.api.counters import Counters
 from overlay.api.height_history import SAMPLE_SECONDS
+from overlay.api.search_statistics import SearchStatistics
 from overlay.api.services import AppServices, ProcessInfo, PublisherServices, SiteSettings
 from overlay.api.site_links import SiteLinks
 from overlay.api.systems import Parts, chosen, load_api, periodic_jobs
@@ -35,6 +37,7 @@ from overlay.app.fetching import build_card_fetcher, build_on_demand
 from overlay.app.integrity_loop import integrity_jobs
 from overlay.app.packaged_chain import check_chains
 from overlay.app.scheduler import Scheduler
+from overlay.app.search_report import search_jobs, search_report
 from overlay.app.search_start import SearchStart
 from overlay.app.status_service import CHANGES, LOOK_SECONDS, SIGNS, StatusService
 from overlay.app.storage import (
@@ -80,6 +83,10 @@ class AppContext:
         self.status = StatusService(self.settings, self.store, self.engine, version(), self.writer)
         self.status.left_out = self.left_out
         self.logos = LogoImages(Logos(self.store.primary))
+        has_statistics = self.settings.statistics and self.engine is not None
+        self.statistics = (
+            SearchStatistics(self.counters, partial(add_counts, self.store.primary)) if has_statistics else None
+        )
         self.tokens = ClientTokens(self.store.clients.all() if self.engine is not None else ())
         self.watcher = StoreWatcher(self.store, self.status, self.notifier, self.logos, self.tokens)
         self.followers = [self._follower(chain) for chain in self.chains]
@@ -155,6 +162,7 @@ class AppContext:
                 PeriodicJob(name="stored-logos", run=self.watcher.logos, every=LOGOS_SECONDS, role=Role.SERVER),
                 PeriodicJob(name="stored-clients", run=self.watcher.clients, every=CLIENTS_SECONDS, role=Role.SERVER),
             ]
+            jobs += search_jobs(self.statistics, self.store)
             if not self.chains:
                 jobs.append(PeriodicJob(name=CHANGES, run=self.watcher.changes, every=POLL_SECONDS, role=Role.SERVER))
         return jobs + [job for member in self.systems for job in periodic_jobs(member, self.parts)]
@@ -169,6 +177,8 @@ class AppContext:
             fetched=lambda: self.status.fetch_outcomes, failed=self.left_out.counts, jobs=self.scheduler.statuses,
             counters=self.counters, backup=self._last_backup,
             history=self.status.history, access_log=AccessLog.of(self.settings.log),
+            searches=partial(search_report, self.store.search_counts) if self.statistics is not None else None,
+            named_clients=self.tokens.names,
         )  # fmt: skip
 
     def _last_backup(self) -> int:
@@ -202,6 +212,7 @@ class AppContext:
             process=self.process_info(), engine=self.engine, store=ListingRepository(self.store, self.system_names),
             chains=self.status.chains, heights=self.status.heights, publishing=publishing, site=site,
             notifier=self.notifier, exchange=self.status.exchange, logos=self.logos, tokens=self.tokens,
+            statistics=self.statistics,
             identity=self.identity, brought=self.parts.services,
         )  # fmt: skip
 

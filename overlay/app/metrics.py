@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from indexer.model import EventKind
 from indexer.setting_values import ListenAddress
 from indexer.store import DATABASE_ERRORS
+from indexer.store.search_counts import KEPT_DAYS
 from indexer.sync.progress import SyncProgress
 from overlay.api import status_api
 from overlay.api.answers import PROCESS, ROUTE_PATHS, Answer
@@ -27,6 +28,7 @@ from overlay.api.executors import report
 from overlay.api.middleware import handle_request
 from overlay.api.request_context import CONTEXT, REFUSED, RequestContext, RouteInfo
 from overlay.api.routes import TEXT, Route
+from overlay.api.search_statistics import GAUGES, OPENED
 from overlay.api.server import close, create_runner, listen, refuse_others
 from overlay.api.services import ProcessInfo
 from overlay.app.logs import ERRORS, WARNINGS
@@ -43,6 +45,16 @@ async def metrics(request: web.Request) -> web.Response:
     return Answer(body=text, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
 
 
+async def stats(request: web.Request) -> web.Response:
+    """Counts of searches, for the operator: a page at the address of metrics alone."""
+    from overlay.web.rendering import html_answer, render
+
+    read = request.app[PROCESS].searches
+    if read is None:
+        raise web.HTTPNotFound
+    return html_answer(render("stats.html", most=KEPT_DAYS, **await asyncio.to_thread(read, KEPT_DAYS)))
+
+
 ROUTES = (Route("/metrics", metrics, None, tag="operation", media=(TEXT,)),)
 
 _HANDLERS = {"/metrics": metrics, "/healthz": status_api.healthz, "/readyz": status_api.readyz}
@@ -57,6 +69,8 @@ def create_metrics_app(process: ProcessInfo, paths: Sequence[str]) -> web.Applic
     app = web.Application(middlewares=[handle_request])
     app[PROCESS], app[ROUTE_PATHS] = process, list(paths)
     app[CONTEXT] = RequestContext({}, (), process.counters, access_log=process.access_log)
+    if process.searches is not None:
+        app.router.add_get("/stats", stats)
     for path, handler in _HANDLERS.items():
         for method in (hdrs.METH_GET, hdrs.METH_HEAD):
             added = app.router.add_route(method, path, handler)
@@ -131,7 +145,9 @@ class _Everything(Collector):
         yield _by_label("a2b_failed", "Listings, rows and hosts that failed, by the work on them.", "work", failed)
         yield from _ingested(services.ingested())
         yield from _jobs(services.jobs())
-        yield from _http(services.counters, self._paths)
+        yield from _http(services.counters, self._paths, sorted(services.named_clients()))
+        if services.searches is not None:
+            yield from _searches(services.counters)
         yield _lines(services.counters)
         yield _database_faults(services.counters)
 
@@ -253,7 +269,7 @@ def _chains(rows: Sequence[Mapping[str, Any]], refused: Mapping[str, int]) -> It
     yield from (state, seen, reorgs, disagree, peers, networks, refusals)
 
 
-def _http(counters: Counters, paths: Sequence[str]) -> Iterator[Metric]:
+def _http(counters: Counters, paths: Sequence[str], names: Iterable[str]) -> Iterator[Metric]:
     times = HistogramMetricFamily(
         "a2b_http_request_seconds", "Time to answer, by route and status.", labels=["route", "status"]
     )
@@ -264,7 +280,16 @@ def _http(counters: Counters, paths: Sequence[str]) -> Iterator[Metric]:
     refused = {name: counters.gauge(number) for name, number in REFUSED.items()}
     text = "Requests refused by a rate limit."
     yield _by_label("a2b_http_rate_limited", text, "limit", refused, CounterMetricFamily)
+    named = {name: counters.named.count(name) for name in names}
+    yield _by_label("a2b_client_requests", "Requests of clients with a token.", "client", named, CounterMetricFamily)
     yield GaugeMetricFamily("a2b_streams", "Readers of the change feed that are connected.", counters.gauge(STREAMS))
+
+
+def _searches(counters: Counters) -> Iterator[Metric]:
+    """Counts of searches since the start."""
+    outcomes = {outcome.value: counters.gauge(number) for outcome, number in GAUGES.items()}
+    yield _by_label("a2b_searches", "Searches since the start, by outcome.", "outcome", outcomes, CounterMetricFamily)
+    yield CounterMetricFamily("a2b_listings_opened", "Listings opened since the start.", counters.gauge(OPENED))
 
 
 def _lines(counters: Counters) -> Metric:

@@ -38,6 +38,7 @@ _FLAGS = {
         "WORDS",
         "A2B_LOG: text or json; requests or (text) combined for a line about each [json where there is no terminal]",
     ),
+    "statistics": ("on|off", "A2B_STATISTICS: count what is searched for, and what finds nothing [off]"),
     "fetch_resolve": ("HOST:PORT=IP:PORT...", "A2B_FETCH_RESOLVE: hosts that are fetched from elsewhere [none]"),
     "fetch_ports": ("PORTS", "A2B_FETCH_PORTS: 443, to reach no MCP endpoint on another port [443 1024-65535]"),
     "fetch_ca_file": ("FILE", "A2B_FETCH_CA_FILE: more authorities that fetched hosts may be certified by [none]"),

@@ -50,7 +50,7 @@ def add(commands: Commands) -> None:
     following = command(
         commands, "up", up, "Follow the configured chains and serve, in one process.",
         "data", "database", "search", "chains", "from_height", "host", "port", "metrics", "limits", "log",
-        "trusted_proxies",
+        "statistics", "trusted_proxies",
         "fetch_resolve", "fetch_ports", "fetch_ca_file", "ipfs_gateway", "change_blocks", "rates", "rates_every",
         "rates_max_age",
         "public_url", "identity_key", "prices", "relay", "relay_address", "systems", "delegation_roots",
@@ -76,8 +76,8 @@ def add(commands: Commands) -> None:
         add_no_copy(parser)
     parser = command(
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
-        "data", "database", "database_read", "search", "host", "port", "metrics", "limits", "log", "trusted_proxies",
-        "change_blocks", "public_url", "identity_key", "prices", "relay", "relay_address", "systems",
+        "data", "database", "database_read", "search", "host", "port", "metrics", "limits", "log", "statistics",
+        "trusted_proxies", "change_blocks", "public_url", "identity_key", "prices", "relay", "relay_address", "systems",
         "delegation_roots", "price_currency", "meaning", *SITE,
     )  # fmt: skip
     parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes that serve [1]")

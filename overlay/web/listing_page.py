@@ -19,6 +19,7 @@ from overlay.api.base_url import base_url
 from overlay.api.executors import RECORDS, run_in
 from overlay.api.problems import listing_problem
 from overlay.api.protocol_requests import read_item
+from overlay.api.search_api import count_opened
 from overlay.api.services import AppServices
 from overlay.api.shared_services import RECEIPTS
 from overlay.engines import EngineError
@@ -94,6 +95,7 @@ async def listing(request: web.Request) -> web.Response:
         if isinstance(error, lookup.ListedUnderError) and (moved := listing_api.redirect("/listings/", error)):
             return moved
         return problem_page(listing_problem(error, base_url(request)))
+    count_opened(request)
     return html_answer(body, etag=weak_etag(body))
 
 

@@ -23,6 +23,7 @@ from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.saved_searches import feeds
 from overlay.api.search_answer import AGAIN, NO_INDEX, next_cursor
 from overlay.api.search_request import SearchRequest
+from overlay.api.search_statistics import counted
 from overlay.api.services import AppServices
 from overlay.api.understood import with_filter, without
 from overlay.engines import CompilingError, IndexPosition
@@ -173,6 +174,7 @@ async def _outcome(
         if services.engine.is_compiling:
             return parameters, SearchOutcome(search_request, None, (_COMPILING,))
         hits = await _find_with_facets(request, search_request)
+        search_api.count(request, counted(search_request, hits))
         if hits.facets == {}:
             search_request = search_request._replace(notes=(*search_request.notes, _UNCOUNTED))
         return parameters, SearchOutcome(search_request, hits, ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import re
 import shutil
@@ -36,6 +37,7 @@ from tests.waiting import PATIENCE
 DEPLOY = ROOT / "docs" / "deploy"
 NOTICE = DEPLOY / "a2b-failed@.service"
 SERVICES = sorted(path for path in DEPLOY.glob("*.service") if path != NOTICE)
+DASHBOARD = json.loads((DEPLOY / "grafana.json").read_text())
 RULES = [rule for group in yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"] for rule in group["rules"]]
 
 
@@ -232,7 +234,7 @@ def test_both_proxies_pass_on_one_address_and_no_buffer_holds_streams() -> None:
     assert directives["proxy_next_upstream"] == "error timeout http_503"
 
 
-async def test_alerts_watch_metrics_that_exist_by_labels_that_they_have(serve: Serve, services: AppServices) -> None:
+async def test_alerts_and_the_dashboard_watch_existing_metrics_and_labels(serve: Serve, services: AppServices) -> None:
     def answer() -> dict[str, Any]:
         now = status()
         row = now["chains"][0] | {
@@ -246,20 +248,55 @@ async def test_alerts_watch_metrics_that_exist_by_labels_that_they_have(serve: S
         return now | {"chains": [row], "index": {"engine": "fake", "seq": 7, "behind": 3}, "rates": rates}
 
     jobs = (JobStatus(name="rates", role=Role.SERVER, failures=2),)
-    client = await serve(changed(services, status=answer, refused=lambda: {"bsv-regtest": 1}, jobs=lambda: jobs))
+    client = await serve(
+        changed(
+            services, status=answer, refused=lambda: {"bsv-regtest": 1}, jobs=lambda: jobs, searches=lambda _: {},
+            named_clients=lambda: ["acme"],
+        )
+    )  # fmt: skip
     async with client.get("/v1/search?q=x") as response:
         await response.read()
     labels: dict[str, set[str]] = {"up": {"job", "instance"}}
     for name, pairs in await scrape(client):
         labels.setdefault(name, set()).update(dict(pairs))
-    for rule in RULES:
-        used = re.findall(r"\b(a2b_[a-z_]+|up)\b(?:\{([^}]*)\})?", rule["expr"])
-        assert used, rule["alert"]
+
+    def check(title: str, expression: str) -> set[str]:
+        """The labels of the metrics of an expression, which exist."""
+        used = re.findall(r"\b(a2b_[a-z_]+|up)\b(?:\{([^}]*)\})?", expression)
+        assert used, title
         for name, matchers in used:
-            assert name in labels, f"{rule['alert']} watches {name}"
-            assert {one.partition("=")[0] for one in matchers.split(",") if one} <= labels[name], rule["alert"]
+            assert name in labels, f"{title} watches {name}"
+            assert {one.partition("=")[0] for one in matchers.split(",") if one} <= labels[name], title
+        return set[str]().union({"instance"}, *(labels[name] for name, _ in used))
+
+    for panel in DASHBOARD["panels"]:
+        for target in panel["targets"]:
+            usable = check(panel["title"], target["expr"])
+            grouped = re.findall(r"by \(([a-z, ]+)\)", target["expr"])
+            legend = re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])
+            assert {*legend, *(name for names in grouped for name in names.split(", "))} <= usable
+    for rule in RULES:
+        check(rule["alert"], rule["expr"])
         assert rule["labels"]["severity"] in ("page", "ticket")
         assert rule["annotations"]["summary"]
+
+
+def test_the_dashboard_has_panels_side_by_side_from_a_source_that_grafana_asks_for() -> None:
+    (variable,) = DASHBOARD["templating"]["list"]
+    assert (variable["type"], variable["query"]) == ("datasource", "prometheus")
+    panels = DASHBOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    fields: set[tuple[int, int]] = set()
+    for panel in panels:
+        x, y, width, height = (panel["gridPos"][name] for name in "xywh")
+        assert x + width <= 24
+        covered = {(column, row) for column in range(x, x + width) for row in range(y, y + height)}
+        assert fields.isdisjoint(covered), panel["title"]
+        fields |= covered
+        assert panel["datasource"]["uid"] == f"${{{variable['name']}}}"
+        references = [target["refId"] for target in panel["targets"]]
+        assert references
+        assert len(set(references)) == len(references)
 
 
 @pytest.mark.parametrize("path", SERVICES, ids=lambda path: path.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from urllib.error import HTTPError
@@ -80,14 +81,22 @@ def test_metrics_at_an_address_of_their_own_are_not_public(server: Running) -> N
 def test_several_workers_serve_metrics_once(server: Running, tmp_path: Path) -> None:
     with Running(
         "serve", "--workers", "2", "--port", "18719", "--metrics", ":0", "--data", str(server.cwd / "a2b-data"),
-        cwd=tmp_path,
+        "--statistics", "on", cwd=tmp_path,
     ) as running:  # fmt: skip
         url = metrics_url(running)
+        running.until_ready()
         for _ in range(8):
-            answer(f"{running.url}/v1/search?limit=1")
+            answer(f"{running.url}/v1/search?q=light&limit=1")
         counts = r'a2b_http_request_seconds_count\{route="/v1/search",status="[0-9]+"\} (\S+)'
         running.until(lambda: sum(map(float, re.findall(counts, answer(url)))) == 8)
+        text = answer(url)
+        answered = int(float(re.search(r'_count\{route="/v1/search",status="200"\} (\S+)', text)[1]))  # type: ignore[index]
+        counted = sum(map(float, re.findall(r"a2b_searches_total\{\S+\} (\S+)", text)))
+        assert counted == answered, "what a worker that starts refuses is no search"
+        assert "<h1>What is searched for</h1>" in answer(url.replace("/metrics", "/stats"))
         running.stop()
+    done = a2b("stats", "--json", "--data", str(server.cwd / "a2b-data"), cwd=server.cwd)
+    assert sum(day["searches"] for day in json.loads(done.stdout)["days"]) == answered, "of both workers"
 
 
 def test_the_status_on_this_machine_names_kinds_too(server: Running) -> None:

@@ -120,7 +120,7 @@ async def _answer(request: web.Request, media: str, write: Callable[[Feed], byte
     _, faults = read(parameters, FEED)
     if faults:
         raise BadRequestError(faults)
-    page = await find(request, _searched(parameters))
+    page = await find(request, _searched(parameters), is_polled=True)
     body = write(_feed(base_url(request), parameters, page))
     services = request.app[SERVICES]
     state = page.state, dict(services.heights()), services.exchange.stamp()

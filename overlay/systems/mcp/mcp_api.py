@@ -21,6 +21,7 @@ from overlay.api.problems import ProblemError
 from overlay.api.publisher_api import diagnosis
 from overlay.api.quote_api import quote_for
 from overlay.api.routes import JSON, Route
+from overlay.api.search_api import count_opened
 from overlay.api.services import AppServices
 from overlay.api.shared_services import VERIFIER
 from overlay.api.systems import SystemApi
@@ -69,7 +70,9 @@ class HttpSource:
 
     async def get(self, id_: str) -> Mapping[str, Any]:
         """A listing."""
-        return await protocol_requests.get(self._request, id_)
+        item = await protocol_requests.get(self._request, id_)
+        count_opened(self._request)
+        return item
 
     async def observed_tools(self, id_: str) -> ListedTools:
         """The tools that its URL lists."""
