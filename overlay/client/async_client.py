@@ -18,7 +18,7 @@ from overlay.client import calls, exchange
 from overlay.client.calls import Call, SearchFilters
 from overlay.client.errors import NotVerifiedError, RemoteError, RemoteProblemError
 from overlay.client.event_stream import ChangeStream, Position
-from overlay.client.exchange import HEADERS, ClientLimits
+from overlay.client.exchange import ClientLimits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,14 +64,17 @@ class AsyncOverlayClient:
 
     Every method raises RemoteError where the overlay cannot be reached or its answer has the wrong form, and a
     RemoteProblemError where it answers with a problem: NotThereError for 404, RefusedError for other 4xx.
-    `transport` replaces the network, for tests. Raises RemoteError for what is not a URL.
+    `token` is that of a client with limits of its own (`a2b clients add`), which this overlay alone gets. `transport`
+    replaces the network, for tests. Raises RemoteError for what is not a URL, UrlError for what is no such token.
     """
 
     def __init__(
-        self, url: str, limits: ClientLimits | None = None, *, transport: httpx.AsyncBaseTransport | None = None
-    ) -> None:
+        self, url: str, limits: ClientLimits | None = None, *, token: str = "",
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:  # fmt: skip
         self.base, self.limits = exchange.base_url(url), limits or ClientLimits()
-        self._http = httpx.AsyncClient(timeout=self.limits.silence_seconds, headers=HEADERS, transport=transport)
+        headers = exchange.headers(token)
+        self._http = httpx.AsyncClient(timeout=self.limits.silence_seconds, headers=headers, transport=transport)
 
     async def __aenter__(self) -> AsyncOverlayClient:
         return self

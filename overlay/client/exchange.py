@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -17,9 +18,10 @@ from parsers.json_records import RecordError
 
 T = TypeVar("T")
 
-HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "a2b-registry"}
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "a2b-registry"}
 
 _RETRIED = frozenset((429, 502, 503, 504))
+_TOKEN = re.compile(r"a2b_[A-Za-z0-9_-]{43}")
 _BACKOFF = Backoff(0.5, math.inf)
 _PORTS = {"http": 80, "https": 443}
 
@@ -53,6 +55,14 @@ def base_url(url: str) -> str:
     if not is_usable:
         raise UrlError(f"{url[:200]!a} is not the URL of an overlay, for example https://overlay.example")
     return base
+
+
+def headers(token: str = "") -> dict[str, str]:
+    """The headers of every request, with the token of a client. Raises UrlError for another text, which it does not
+    repeat."""
+    if token and not _TOKEN.fullmatch(token):
+        raise UrlError("the token of a client is a2b_ and 43 letters, as `a2b clients add` prints it once")
+    return _HEADERS | ({"A2B-Client": token} if token else {})
 
 
 def check_redirect(url: str, target: str) -> None:

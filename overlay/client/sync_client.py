@@ -60,9 +60,10 @@ class OverlayClient:
     """The methods of `AsyncOverlayClient`, each returning when it is done. Use it with `with`, or `close` it."""
 
     def __init__(
-        self, url: str, limits: ClientLimits | None = None, *, transport: httpx.AsyncBaseTransport | None = None
-    ) -> None:
-        self.asynchronous = AsyncOverlayClient(url, limits, transport=transport)
+        self, url: str, limits: ClientLimits | None = None, *, token: str = "",
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:  # fmt: skip
+        self.asynchronous = AsyncOverlayClient(url, limits, token=token, transport=transport)
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="a2b client", daemon=True)
         self._thread.start()

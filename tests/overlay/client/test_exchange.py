@@ -8,6 +8,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from email.utils import format_datetime
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -15,6 +16,7 @@ import httpx
 import pytest
 
 from overlay.client import (
+    AsyncOverlayClient,
     ClientLimits,
     NotThereError,
     OverlayClient,
@@ -191,6 +193,26 @@ def test_filters_have_their_other_names_in_the_client_too() -> None:
 
 def test_an_id_is_one_segment_of_the_path() -> None:
     assert calls.get("a/b#c?d%").path == "/v1/listings/a%2Fb%23c%3Fd%25"
+
+
+@pytest.mark.parametrize("token", ["", "a2b_" + "A" * 43])
+async def test_every_request_to_this_overlay_alone_has_the_token(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Script(answer(CHANGES))
+    script = Script(answer({}, 302, Location="/v1/changes?since=0"), answer(CHANGES), events(event("e", 1)))
+    async with AsyncOverlayClient(BASE, token=token, transport=script) as overlay:
+        await overlay.changes()
+        async with aclosing(overlay.stream(Position("e", 0))) as stream:
+            await anext(stream)
+        assert [request.headers.get("A2B-Client", "") for request in script.requests] == [token] * 3
+        monkeypatch.setattr(module, "AsyncOverlayClient", partial(AsyncOverlayClient, transport=other))
+        await overlay.ask_at("https://other.example", calls.changes())
+    assert [request.headers.get("A2B-Client") for request in other.requests] == [None]
+
+
+@pytest.mark.parametrize("token", ["a2b_", "sk-" + "A" * 43, "a2b_" + "A" * 43 + "\r\nX: y", "a2b_" + "é" * 43])
+def test_another_token_is_refused_and_not_repeated(token: str) -> None:
+    with pytest.raises(RemoteError, match=r"a2b_ and 43 letters, as `a2b clients add` prints it once$"):
+        OverlayClient(BASE, token=token)
 
 
 # -- the stream
