@@ -65,7 +65,7 @@ class AsyncOverlayClient:
     Every method raises RemoteError where the overlay cannot be reached or its answer has the wrong form, and a
     RemoteProblemError where it answers with a problem: NotThereError for 404, RefusedError for other 4xx.
     `token` is that of a client with limits of its own (`a2b clients add`), which this overlay alone gets. `transport`
-    replaces the network, for tests. Raises RemoteError for what is not a URL, UrlError for what is no such token.
+    replaces the network, for tests. Raises RemoteError for what is not a URL, UrlError for another token.
     """
 
     def __init__(
