@@ -42,6 +42,9 @@ takes; 10 ms where every transaction is a candidate."""
 BATCH_BLOCKS, BATCH_EVENTS, BATCH_BYTES, BATCH_SECONDS = 256, 2_000, 64 << 20, 1.0
 """A transaction of the database ends at whichever comes first."""
 
+HELD_SECONDS, HOLD_PAUSE = 20.0, 0.5
+"""How long a batch waits at most for readers of the store to follow, and the pause between two looks at them."""
+
 MOST_UNWRITTEN = 50_000
 """Events of a block up to which the next block is read while this one is written: 1.1 kB of memory each."""
 
@@ -89,7 +92,7 @@ class Batch:
 
 class Catchup:
     """Reads blocks of one chain into the store. `watched` holds the outpoints of registrations, and perhaps more;
-    `changed` is called, in the event loop, after each write."""
+    `changed` is called, in the event loop, after each write. While `is_held`, the next batch waits for a while."""
 
     def __init__(
         self, chain: Chain, store: Store, writer: Writer, progress: SyncProgress, changed: Callable[[], None]
@@ -105,6 +108,7 @@ class Catchup:
         self._submitted: dict[Outpoint, bytes] = {}
         self.origins = OriginTracer(chain, store, writer)
         self.watched = WatchedOutpoints()
+        self.is_held: Callable[[], bool] = lambda: False
 
     def watch(self) -> None:
         """Watch the outpoints of the stored registrations; those where they were before are spent, and do no harm."""
@@ -302,6 +306,9 @@ class Catchup:
     async def _hand_over(self) -> None:
         """Start writing the batch that was read once the one before it is written, and begin the next."""
         await self._written()
+        until = time.monotonic() + HELD_SECONDS
+        while self.is_held() and time.monotonic() < until:  # noqa: ASYNC110  a number that is looked at has no event
+            await asyncio.sleep(HOLD_PAUSE)
         batch, self._batch = self._batch, Batch()
         if batch.readings:
             self._registry.seal()

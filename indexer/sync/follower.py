@@ -84,6 +84,10 @@ class Follower:
         self.outpoint_monitor = OutpointMonitor(chain, store, writer) if chain.filtered else None
         self.second_reader = SecondReader(chain, store, writer) if chain.is_read_twice else None
 
+    def hold_by(self, is_held: Callable[[], bool]) -> None:
+        """Read no faster than others read the store: while `is_held`, each batch waits for some seconds."""
+        self._catchup.is_held = is_held
+
     async def start(self) -> None:
         """Open the source, and retry while it does not answer as it must. Raises SourceError for a fault that no answer
         changes, and StoreError."""

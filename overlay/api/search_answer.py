@@ -199,8 +199,8 @@ def query_explained(search_request: SearchRequest) -> dict[str, Any]:
 
 
 NO_INDEX = (
-    "the search index is being built, so nothing can be found yet: try again in a few seconds; the status of the "
-    "registry shows how far it is"
+    "the search index is being built, so nothing can be found yet: try again in a while; the status of the registry "
+    "shows how far it is"
 )
 AGAIN = {"Retry-After": "5"}
 _FEW_FILTERS = 4

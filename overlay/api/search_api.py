@@ -137,10 +137,15 @@ async def has_no_index(request: web.Request, hits: Hits, position: IndexPosition
     return any(search_answer.has_no_index(hits, read_to, services.process.unread) for read_to in positions)
 
 
+def again(services: AppServices) -> dict[str, str]:
+    """The header that says when to repeat a search that cannot be answered yet."""
+    return {"Retry-After": str(services.process.wait())}
+
+
 async def check_index(request: web.Request, hits: Hits, position: IndexPosition | None) -> None:
     """Raise ProblemError (503) then."""
     if await has_no_index(request, hits, position):
-        raise ProblemError(503, search_answer.NO_INDEX, headers=search_answer.AGAIN)
+        raise ProblemError(503, search_answer.NO_INDEX, headers=again(request.app[SERVICES]))
 
 
 async def read_search(

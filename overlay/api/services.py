@@ -36,7 +36,8 @@ class ProcessInfo:
 
     `status` returns the schema `Status`; it reads the store and is called in a thread. `ready` is None while searches
     are answered, else a sentence that names what is missing; `unread` gives the stored changes that searches do not
-    answer for, as they were counted last, and `degraded` what does not work, both from memory; `damage` gives the
+    answer for, as they were counted last, `wait` after how many seconds they may be answered, and `degraded` what does
+    not work, all from memory; `damage` gives the
     remedy for a damaged database, "" for an intact one, and is called for every request. `version` is the program's.
     `requests` are the transactions that publishers request. `refused` counts the refused blocks, by chain, `ingested`
     the blocks read of each, `fetched` the fetches by outcome, and `failed` what is left out, by the work that failed;
@@ -51,6 +52,7 @@ class ProcessInfo:
     version: str
     requests: Requests
     unread: Callable[[], int] = int
+    wait: Callable[[], int] = lambda: 5
     degraded: Callable[[], list[str]] = list
     damage: Callable[[], str] = str
     refused: Callable[[], Mapping[str, int]] = dict

@@ -38,7 +38,7 @@ async def readyz(request: web.Request) -> web.Response:
     process = request.app[PROCESS]
     missing = missing or await to_thread(process.ready)
     if missing is not None:
-        raise ProblemError(503, missing, headers={"Retry-After": "5"})
+        raise ProblemError(503, missing, headers={"Retry-After": str(process.wait())})
     members = {"behind": process.unread(), "degraded": process.degraded()}
     return json_answer({"status": "ready", "version": process.version} | members)
 

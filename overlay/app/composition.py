@@ -119,6 +119,7 @@ class AppContext:
         configured = [other.name for other in self.chains]
         follower = Follower(chain, self.store, self.writer, self.notifier.notify, self.left_out, configured)
         self.status.follow(follower.progress, chain)
+        follower.hold_by(self.status.is_index_overtaken)
         return follower
 
     def loops(self) -> list[Loop]:
@@ -171,7 +172,7 @@ class AppContext:
         """The sources of metrics and health checks."""
         return ProcessInfo(
             status=self.status.status, ready=self.status.ready, unread=lambda: self.status.unread_count,
-            degraded=self.status.degraded,
+            wait=self.status.seconds_until_searchable, degraded=self.status.degraded,
             damage=self.status.damage, version=version(), requests=Requests(self.store.primary),
             refused=self.status.refused_blocks, ingested=self.status.ingested,
             fetched=lambda: self.status.fetch_outcomes, failed=self.left_out.counts, jobs=self.scheduler.statuses,

@@ -32,7 +32,7 @@ from indexer.store.rates import Quotes
 from indexer.store.state_hashes import StateHash
 from indexer.sync.progress import SyncProgress
 from overlay.api.height_history import HeightHistory, HeightSample
-from overlay.app.index_lag import MOST_SECONDS, IndexLag
+from overlay.app.index_lag import MOST_SECONDS, GrowthRate, IndexLag
 from overlay.app.integrity_loop import sqlite_file
 from overlay.app.storage import in_configured_order
 from overlay.engines import IN_FILES, CompilingError, OutdatedIndexError, UnavailableError
@@ -70,6 +70,13 @@ HIDDEN = "the log of this server says why"
 
 ERRORS = {"unreachable": f"the source does not answer; {HIDDEN}", "stopped": f"the source cannot be used; {HIDDEN}"}
 """The texts that strangers read of a source that fails, by the state of its chain."""
+
+SHORTEST_WAIT, LONGEST_WAIT = 5, 3_600
+"""The bounds of `Retry-After` while the index is filled or rebuilt, in seconds."""
+
+HELD_SECONDS, UNMEASURED = 30.0, 20_000
+"""How far a chain that is caught up with may be ahead of the index: what that reads in so many seconds, or as many
+changes as long as its pace was not measured."""
 
 ENDED = ("silent", "unreachable", "stopped")
 """The states in which a chain is not followed."""
@@ -115,6 +122,7 @@ class StatusService:
         self.index_error = ""
         """Why changes cannot be written to the index now; "" where they can."""
         self._was_ready, self._lag = False, IndexLag()
+        self._read_pace, self._rebuild_pace = GrowthRate(), GrowthRate()
         self._looking, self._is_unread, self._is_search_away = threading.Lock(), False, False
         self.unread_count, self._unread_seconds = 0, 0.0
         """Stored changes that searches did not answer for when `look` counted them last, and the age of the oldest."""
@@ -264,7 +272,11 @@ class StatusService:
         with self._looking:
             try:
                 self.unread_count = self.unread_changes()
-                self._unread_seconds = self._lag.add(self._store.outbox.newest_seq(), self.unread_count)
+                newest_seq = self._store.outbox.newest_seq()
+                self._unread_seconds = self._lag.add(newest_seq, self.unread_count)
+                self._read_pace.add(newest_seq - self.unread_count)
+                if self._engine is not None and (rebuild := self._engine.progress()) is not None:
+                    self._rebuild_pace.add(rebuild.done)
             except DATABASE_ERRORS:
                 self._is_unread = True
                 raise
@@ -275,6 +287,20 @@ class StatusService:
             if self._engine is not None:
                 newest = {"seq": _seq(self._engine), "behind": self.unread_count}
                 self._last_index = self._last_index | newest
+
+    def seconds_until_searchable(self) -> int:
+        """When a client may try again, in seconds: by the pace of a rebuild, or at which changes are read."""
+        remaining, pace = self.unread_count, self._read_pace.a_second()
+        if self._engine is not None and (rebuild := self._engine.progress()) is not None:
+            remaining, pace = rebuild.of - rebuild.done, self._rebuild_pace.a_second()
+        return min(LONGEST_WAIT, max(SHORTEST_WAIT, round(remaining / pace))) if pace else SHORTEST_WAIT
+
+    def is_index_overtaken(self) -> bool:
+        """Whether a chain that is caught up with should wait for the index, which reads changes meanwhile."""
+        if self._engine is None or self.index_error or self._engine.progress() is not None:
+            return False
+        pace = self._read_pace.a_second()
+        return self.unread_count > (HELD_SECONDS * pace if pace else UNMEASURED)
 
     async def look_again(self) -> None:
         """Look at the database in a thread: `degraded` is answered from memory."""

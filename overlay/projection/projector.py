@@ -18,6 +18,7 @@ from overlay.engines import IN_FILES, BusyError, EngineError, IndexPosition, Una
 from overlay.installation import NAMES
 from overlay.projection.documents import DocumentReader
 from overlay.projection.unread_changes import continues, is_ahead, pending_changes
+from overlay.projection.written_ids import WrittenIds
 
 if TYPE_CHECKING:
     from overlay.projection.search_index import SearchIndex
@@ -37,6 +38,9 @@ analysed once, and large segments are merged less often. A commit has about CARD
 
 LOG_SECONDS = 5.0
 """Seconds between two log lines about a rebuild."""
+
+COUNT_PAUSE = 50.0
+"""Pause after counting the registrations during a rebuild, as a multiple of the time that took."""
 
 REPLICA_SECONDS = 0.1
 """Seconds between two looks at a replica that lags behind the index."""
@@ -73,6 +77,7 @@ class IndexProjector:
         self._read_failed()
         self._reader, self._systems = DocumentReader(store, systems), systems
         self._is_fed_elsewhere = False
+        self._written = WrittenIds()
 
     def _read_failed(self) -> None:
         """Read which registrations failed in another process, or before a restart."""
@@ -80,10 +85,19 @@ class IndexProjector:
             self._left_out.restore(_WORK, self._duplicates.failed())
 
     def initialize(self) -> None:
-        """Give a new index of an empty store its position, so that searches need not wait for the first batch."""
+        """Give a new index the position before the first change: it is filled by following the outbox, so searches
+        find each batch once it is written, and a process that is killed goes on there."""
         with suppress(BusyError, UnavailableError):
-            if self._engine.position() is None and not self._store.outbox.newest_seq():
-                self.fill(lambda _: None)
+            if self._engine.is_new:
+                start = self._emptied()
+                self._write([], start, start)
+
+    def _emptied(self) -> IndexPosition:
+        """Remove everything from the index; the position before the first change. Raises BusyError."""
+        self._engine.clear()
+        if self._duplicates is not None:
+            self._duplicates.clear()
+        return IndexPosition(self._store.outbox.epoch, 0)
 
     def cleanup(self) -> None:
         """Remove the partly built index of a process that was killed during a rebuild."""
@@ -139,10 +153,11 @@ class IndexProjector:
 
     def project_after(self, position: IndexPosition, progress: Callable[[int], None] = lambda _: None) -> int:
         """Project the next changes after `position`; without any, listings with a changed duplicate status, or
-        registrations that failed an hour ago. Returns their number."""
-        # on a server the lease of a writer is not renewed in a commit
-        batches = MOST_BATCHES if self._engine.name in IN_FILES else 1
-        changes = self._store.outbox.page(position.seq, batches * BATCH).changes
+        registrations that failed an hour ago. Returns their number. Registrations that were written with all changes
+        of now are not written again for the later ones of them."""
+        # on a server the lease of a writer is not renewed in a commit; the first changes are soon found
+        batches = MOST_BATCHES if self._engine.name in IN_FILES and position.seq else 1
+        (_, newest, _), changes, _ = self._store.outbox.page(position.seq, batches * BATCH)
         if not changes:
             if reindexed := self._reindex_changed(position):
                 return reindexed
@@ -150,10 +165,15 @@ class IndexProjector:
             if due:
                 self._write(due, position, position)
             return len(due)
-        registrations = list(dict.fromkeys(change.id for change, _ in changes))
+        if position != self._written.position:
+            self._written = WrittenIds()
+        registrations = self._written.unwritten([change for change, _ in changes])
         last, epoch = changes[-1]
         began, after = monotonic(), IndexPosition(epoch, last.seq)
         self._write(registrations, position, after, progress=lambda ids: progress(len(ids)))
+        if newest > last.seq:
+            self._written.add(registrations, newest)
+        self._written.move(after)
         self._reindex_changed(after)
         log.info("index: %d changes projected in %.0f ms", len(changes), 1000 * (monotonic() - began))
         return len(changes)
@@ -288,6 +308,7 @@ class IndexProjector:
         with self._engine.rebuilding() as fresh, closing(DuplicateIndex(arrays=arrays)) as keys:
             projector = IndexProjector(self._store, fresh, None if self._duplicates is None else keys, self._systems)
             total = self._fill_and_promote(projector, progress)
+            self._written = projector._written
             if self._duplicates is not None:
                 self._duplicates.copy_from(keys)
                 self._read_failed()
@@ -296,18 +317,18 @@ class IndexProjector:
 
     def _fill_and_promote(self, fresh: IndexProjector, progress: Callable[[int, int], None]) -> int:
         """Fill a new version, and promote it once it has read as much as the live one; the number of registrations."""
-        of = self._store.registrations.count() + len(self._store.pending.new_ids())
-        logged = monotonic()
+        count, logged = _RegistrationCount(self._store), monotonic()
 
         def report(done: int) -> None:
             nonlocal logged
+            of = max(done, count.now())
             self._engine.report_progress(done, of)
             if monotonic() - logged >= LOG_SECONDS:
                 logged = monotonic()
                 log.info("index: rebuilding, %d of %d registrations", done, of)
             progress(done, of)
 
-        self._engine.report_progress(0, of)
+        self._engine.report_progress(0, count.now())
         total = fresh.fill(report)
         while True:
             position = fresh.position()
@@ -332,14 +353,13 @@ class IndexProjector:
     def fill(self, progress: Callable[[int], None]) -> int:
         """Write all registrations to an index that is not live yet; their number. Those whose duplicate status changes
         for a later one are written twice."""
-        self._engine.clear()
-        if self._duplicates is not None:
-            self._duplicates.clear()
+        start, total = self._emptied(), 0
         epoch, newest, _ = self._store.outbox.position()
-        start, total = IndexPosition(epoch, 0), 0
+        written = WrittenIds()
 
         batches = self._batches()
         while some := list(islice(batches, MOST_BATCHES)):
+            now = self._store.outbox.newest_seq()
             remaining: dict[str, int] = {}
             for id_, count in chain.from_iterable(batch.items() for batch in some):
                 remaining.setdefault(id_, count)
@@ -349,11 +369,16 @@ class IndexProjector:
                 total += sum(map(remaining.pop, ids))  # noqa: B023
                 progress(total)
 
-            self._write(list(remaining), start, start, progress=report)
+            ids = list(remaining)
+            self._write(ids, start, start, progress=report)
+            if now > newest:
+                written.add(ids, now)
         while self._reindex_changed(start):
             progress(total)
         end = IndexPosition(epoch, newest)
         self._write([], end, end)
+        written.move(end)
+        self._written = written
         return total
 
     def _batches(self) -> Iterator[dict[str, int]]:
@@ -371,3 +396,18 @@ class IndexProjector:
         while targets := list(self._store.pointers.ids(last, BATCH)):
             yield dict.fromkeys(targets, 0)
             last = targets[-1]
+
+
+class _RegistrationCount:
+    """How many registrations a store has, counted again while it grows, for a fiftieth of the time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._count, self._newest, self._count_at = store, 0, -1, 0.0
+
+    def now(self) -> int:
+        """The number of registrations and of new unconfirmed ones."""
+        began, newest = monotonic(), self._store.outbox.newest_seq()
+        if began >= self._count_at and newest != self._newest:
+            self._count = self._store.registrations.count() + len(self._store.pending.new_ids())
+            self._newest, self._count_at = newest, monotonic() + COUNT_PAUSE * (monotonic() - began)
+        return self._count

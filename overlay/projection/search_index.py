@@ -153,6 +153,11 @@ class SearchIndex:
         return engine.position() if engine.content() == self._content else None
 
     @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever written to it."""
+        return self._current().content() is None
+
+    @property
     def is_outdated(self) -> bool:
         """Whether its documents were made by another release or other systems. They are searched until it is rebuilt,
         if its items have the members of this release."""

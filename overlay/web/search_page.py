@@ -21,7 +21,7 @@ from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged
 from overlay.api.parameters import MAX_LIMIT, MAX_OFFSET, ONLY_OVER_HTTP, pairs
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.saved_searches import feeds
-from overlay.api.search_answer import AGAIN, NO_INDEX, next_cursor
+from overlay.api.search_answer import NO_INDEX, next_cursor
 from overlay.api.search_request import SearchRequest
 from overlay.api.search_statistics import counted
 from overlay.api.services import AppServices
@@ -157,7 +157,7 @@ async def search(request: web.Request) -> web.Response:
     if not outcome.faults:
         return html_answer(body, etag=etag)
     answer = html_answer(body, status=503 if outcome.is_unready else 400)
-    answer.headers.update(AGAIN if outcome.is_unready else {})
+    answer.headers.update(search_api.again(services) if outcome.is_unready else {})
     return answer
 
 

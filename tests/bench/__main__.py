@@ -28,6 +28,7 @@ BENCHES = (
     ("bench_visible",),
     ("bench_duplicates",),
     ("bench_up",),
+    ("bench_catch_up", "--listings", "50000", "--late", "15"),
     ("bench_million", "--listings", "100000"),
     ("bench_growth", "--listings", "20000"),
     ("bench_mempool",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.app.index_lag import IndexLag
+from overlay.app.index_lag import PACE_SECONDS, GrowthRate, IndexLag
 
 LOOKS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 5), st.integers(0, 12)), max_size=60)
 """Seconds that pass, changes that are stored, and changes that the index reads, before the next look."""
@@ -48,3 +48,18 @@ def test_a_restored_database_is_one_that_was_not_read() -> None:
     now = 30.0
     assert lag.add(40, 40) == 30
     assert lag.add(40, 0) == 0
+
+
+@given(LOOKS)
+def test_a_pace_is_that_of_the_last_minute(looks: list[tuple[int, int, int]]) -> None:
+    now, number = 0.0, 0
+    pace, seen = GrowthRate(lambda: now), list[tuple[float, int]]()
+    for seconds, grown, _ in looks:
+        now, number = now + seconds + 1, number + grown
+        pace.add(number)
+        seen.append((now, number))
+        first = [look for look in seen if now - look[0] >= PACE_SECONDS][-1:] or seen[:1]
+        (began, least) = first[0]
+        assert pace.a_second() == ((number - least) / (now - began) if now > began else 0.0)
+    pace.add(-1)
+    assert pace.a_second() == 0.0, "another index"

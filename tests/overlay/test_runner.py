@@ -439,6 +439,31 @@ async def test_a_ready_server_is_not_ready_while_the_index_stays_behind(
         assert runner.status.unread_changes() == 0
 
 
+async def test_clients_and_chains_wait_as_the_index_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class GrowthRate:
+        """An index that reads 40 changes in a second."""
+
+        def add(self, _: int) -> None:
+            pass
+
+        def a_second(self) -> float:
+            return 40.0
+
+    monkeypatch.setattr(status_service, "GrowthRate", GrowthRate)
+    served = new_app(tmp_path, MemoryChain(name="live"))
+    status, engine = served.status, served.engine
+    assert engine is not None
+    for unread, seconds, overtaken in ((0, 5, False), (1_000, 25, False), (1_300, 32, True), (10**6, 3_600, True)):
+        status.unread_count = unread
+        assert (status.seconds_until_searchable(), status.is_index_overtaken()) == (seconds, overtaken)
+    with engine.rebuilding():
+        engine.report_progress(100, 900)
+        assert (status.seconds_until_searchable(), status.is_index_overtaken()) == (20, False)
+    status.index_error = "the disk is full"
+    assert not status.is_index_overtaken(), "then it is followed all the same"
+    served.close()
+
+
 def test_heights_are_shown_only_once_the_index_has_them(tmp_path: Path) -> None:
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
     service = StatusService(settings(tmp_path), Store(engine), None, "1")

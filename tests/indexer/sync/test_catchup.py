@@ -67,6 +67,28 @@ class Watching(MemoryChain):
             yield ref, data
 
 
+async def test_a_batch_waits_for_readers_of_the_store_but_not_for_ever(
+    kit: ChainKit, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catchup, "BATCH_BLOCKS", 3)
+    monkeypatch.setattr(catchup, "HOLD_PAUSE", 0)
+    with Indexing(url, MemoryChain(*kit.blocks)) as indexing:
+        [follower] = await indexing.open()
+        looks: list[int | None] = []
+
+        def is_held() -> bool:
+            looks.append(follower.progress.height)
+            if len(looks) > 20:
+                monkeypatch.setattr(catchup, "HELD_SECONDS", 0)
+            return True
+
+        follower.hold_by(is_held)
+        await follower.catch_up()
+        assert follower.progress.height == kit.tip.height
+        assert looks[:20] == [None] * 20
+        assert looks[-1] is not None
+
+
 def test_blocks_are_read_while_others_are_written(
     url: str, kit: ChainKit, fresh: Indexing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
