@@ -91,6 +91,7 @@ class IndexProjector:
             if self._engine.is_new:
                 start = self._emptied()
                 self._write([], start, start)
+                log.info("index: new, filled from the first change on")
 
     def _emptied(self) -> IndexPosition:
         """Remove everything from the index; the position before the first change. Raises BusyError."""
