@@ -21,6 +21,7 @@ from indexer.store import (  # noqa: F401 - they declare
     clients,
     followers,
     hidden,
+    listed_pointers,
     logos,
     migrations,
     nonces,

@@ -22,6 +22,7 @@ from indexer.store.followers import FollowerQueries
 from indexer.store.hidden import HiddenQueries
 from indexer.store.history import HistoryQueries
 from indexer.store.listed_ids import ListedIds
+from indexer.store.listed_pointers import ListedPointerQueries
 from indexer.store.observed_tools import ToolQueries
 from indexer.store.outbox import Lag, OutboxQueries
 from indexer.store.pending import PendingQueries
@@ -57,6 +58,7 @@ class Store(Queries):
         self.signatures, self.checks = SignatureQueries(engine), CheckQueries(engine)
         self.tools, self.listed_ids = ToolQueries(engine), ListedIds(engine)
         self.clients, self.search_counts = ClientQueries(engine), SearchCountQueries(engine)
+        self.listed_pointers = ListedPointerQueries(engine)
         self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
         self.detector = ChangeDetector(engine)
         self.hidden = HiddenQueries(engine, self.stamp, time.time)

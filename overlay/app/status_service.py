@@ -532,6 +532,7 @@ class StatusService:
         hash itself as long as none is stored."""
         if self._writer is not None:
             update_state_hash(self._store, self._writer, chain)
+            self._pointers.save(self._writer)  # for the first status of other processes
         elif stored_state_hash(self._store, chain) is None:
             self.recompute_state_hash(chain)
         else:
