@@ -61,6 +61,7 @@ class Node:
         self.chain, self.login, self.port, self.auxpow, self.tls = chain, login, 0, auxpow, tls
         self.rest, self.txindex, self.forbidden = True, True, False
         self.warming_up = ""
+        self.least_fee = 0.0
         self.pruned_below = 0
         self.instead: dict[str, Answer] = {}
         self.refused: dict[str, tuple[int, str]] = {}
@@ -260,7 +261,14 @@ class Node:
         for transaction in map(tx.read, self.chain.unconfirmed.values() if include_mempool else ()):
             coins |= {transaction.outpoint(number) for number in range(len(transaction.outputs))}
             coins -= {spent.prevout for spent in transaction.inputs}
-        return {"bestblock": self._do_getbestblockhash()} if outpoint in coins else None
+        if outpoint not in coins:
+            return None
+        txid = outpoint.txid
+        output = tx.read(self.chain.unconfirmed.get(txid) or self._confirmed()[txid]).outputs[vout]
+        script = {"hex": output.script.hex()}
+        return {
+            "bestblock": self._do_getbestblockhash(), "value": output.satoshis / 10**8, "scriptPubKey": script,
+        }  # fmt: skip
 
     def _do_getrawmempool(self) -> list[str]:
         return [txid[::-1].hex() for txid in self.chain.unconfirmed]
@@ -272,6 +280,21 @@ class Node:
         self.chain.unconfirmed[txid] = bytes.fromhex(raw)
         self.chain.sent.append(bytes.fromhex(raw))
         return txid[::-1].hex()
+
+    def _do_getsettings(self) -> dict[str, Any]:
+        return {"minminingtxfee": self.least_fee}
+
+    def _do_getmempoolentry(self, hex_id: str) -> dict[str, Any]:
+        raw = self.chain.unconfirmed.get(bytes.fromhex(hex_id)[::-1])
+        if raw is None:
+            raise RefusalError(-5, "Transaction not in mempool")
+        transaction = tx.read(raw)
+        sources = {**self._confirmed(), **self.chain.unconfirmed}
+        spent = [item.prevout for item in transaction.inputs]
+        paid = sum(tx.read(sources[prevout.txid]).outputs[prevout.vout].satoshis for prevout in spent)
+        fee = paid - sum(output.satoshis for output in transaction.outputs)
+        depends = [prevout.txid[::-1].hex() for prevout in spent if prevout.txid in self.chain.unconfirmed]
+        return {"size": len(raw), "fee": fee / 10**8, "depends": depends}
 
     def _do_getmempoolinfo(self) -> dict[str, Any]:
         return {"size": len(self.chain.unconfirmed), "bytes": sum(map(len, self.chain.unconfirmed.values()))}

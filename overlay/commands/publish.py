@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from overlay.publish.keys import PublisherKey
     from overlay.publish.registration_output import RegistrationOutput, TransactionEffect
     from overlay.publish.transactions import Draft
-    from parsers.bitcoin.tx import Outpoint
+    from parsers.bitcoin.tx import Outpoint, Transaction
+    from parsers.reasons import Reason
+
+MOST_REASONS = 4
+"""Reasons that are printed why a transaction registers nothing."""
 
 MAX_CARD_BYTES = 2 << 20
 MAX_SAVED_BYTES = 32 << 20
@@ -79,8 +83,13 @@ def add(commands: Commands) -> None:
 
 def _command(commands: Commands, name: str, run: Any, purpose: str, more: str) -> ArgumentParser:
     parser = command(commands, name, run, purpose, "data", "database", more=more)
-    parser.add_argument("--fee-rate", metavar="SATOSHIS", type=int, help="for each 1,000 bytes [50]")
-    parser.add_argument("--yes", action="store_true", help="take a --fee-rate of more than 10,000")
+    parser.add_argument(
+        "--fee-rate", metavar="SATOSHIS", type=int, help="for each 1,000 bytes [50, or the least that --node mines]"
+    )
+    parser.add_argument(
+        "--yes", action="store_true",
+        help="take a --fee-rate above 10,000 or below what --node mines, or a card that the domain does not serve",
+    )  # fmt: skip
     _add_results(parser)
     return parser
 
@@ -154,10 +163,30 @@ def point(args: Namespace) -> int:
         outputs = scripts.pointers(args.domain, card, args.coin)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    if card is not None:
+        _compare_served(args, card)
     if args.coin != "bsv":
         return _show_scripts(outputs, args)
     key = _key(args)
     return _finish(args, key, [(0, script) for script in outputs], _coins(args, key), None, checked, "")
+
+
+def _compare_served(args: Namespace, card: bytes) -> None:
+    """Compare a card with what the domain serves, which readers will compare with its SHA-256. Raises UsageError before
+    a pointer is sent that does not match, unless --yes takes it."""
+    import asyncio
+    from functools import partial
+
+    from indexer.fetcher.on_demand import OF_CARDS, OnDemandFetcher
+    from overlay.app.fetching import build_fetcher
+    from overlay.publish.served_card import served_difference
+
+    fetcher = OnDemandFetcher(partial(build_fetcher, settings_of(args)), limits=OF_CARDS)
+    difference = asyncio.run(served_difference(fetcher.get, args.domain, card))
+    if difference and args.broadcast and not args.yes:
+        raise UsageError(f"{difference}: the pointer would not match (--yes sends it)")
+    if difference:
+        complain(f"the pointer would not match: {difference}")
 
 
 def deprecate(args: Namespace) -> int:
@@ -213,7 +242,51 @@ def sign(args: Namespace) -> int:
         for number, output in enumerate(draft.tx.outputs):
             say(f"output {number}: {output.satoshis:,} satoshis to {payee(output.script, key.network)}")
     effect = _effect(args, key, draft, listing)
+    if args.broadcast:
+        _check_effect(args, draft, effect)
+    if args.node:
+        _check_with_node(args, key, draft)
     return sending.finish(args, key, draft, _checked_outputs(args, key, draft, listing, effect), listing, effect)
+
+
+def _check_effect(args: Namespace, draft: Draft, effect: TransactionEffect) -> None:
+    """Raise RegistrationError for a transaction that changes nothing in the registry, with the reason."""
+    from overlay.publish.registration_output import RegistrationError
+    from parsers.inscriptions import output_record
+
+    if effect.text:
+        return
+    records = [output_record.read(draft.tx, vout) for vout in range(len(draft.tx.outputs))]
+    if any(record.pointer for record in records):
+        return
+    reasons = [reason.explanation for reason in _reasons_against(draft.tx)]
+    raise RegistrationError(
+        f"{args.file} registers nothing, and is not sent: {'; '.join(reasons) or 'no output has a card'}"
+    )
+
+
+def _check_with_node(args: Namespace, key: PublisherKey, draft: Draft) -> None:
+    """Raise CoinsError where the node does not have the coins of a file as the file states them, or does not mine for
+    its fee."""
+    import asyncio
+
+    from indexer.errors import SourceError
+    from overlay.publish.coins import CoinsError
+    from overlay.publish.node_checks import coin_faults, opened
+    from overlay.publish.transactions import signed_size
+
+    async def check() -> None:
+        async with opened(args.node) as node:
+            for outpoint, fault in (await coin_faults(node, draft.coins, key.script)).items():
+                raise CoinsError(f"coin {outpoint} {fault}")
+            rate, least = draft.fee * 1_000 // signed_size(draft.tx), await node.least_fee_rate()
+            if rate < least:
+                raise CoinsError(f"it pays {rate:,} satoshis for 1,000 bytes, and the node mines from {least:,}")
+
+    try:
+        asyncio.run(check())
+    except SourceError as error:
+        complain(f"the coins are not checked: {error}")
 
 
 def broadcast(args: Namespace) -> int:
@@ -248,13 +321,32 @@ def _finish(
 
     if args.fee_rate is not None and not 0 < args.fee_rate <= 1_000_000:
         raise UsageError("--fee-rate is from 1 to 1,000,000 satoshis for 1,000 bytes")
-    rate = args.fee_rate or DEFAULT_FEE_RATE
+    least = _least_fee_rate(args)
+    rate = args.fee_rate or max(DEFAULT_FEE_RATE, least)
+    if rate < least and not args.yes:
+        raise UsageError(f"--fee-rate {rate} is below {least:,}, from which the node mines: --yes takes it")
     if rate > ABSURD_FEE_RATE and not args.yes:
         raise UsageError(f"--fee-rate {rate} is {rate // DEFAULT_FEE_RATE:,} times the usual one: --yes takes it")
     built = [TxOutput(satoshis, script) for satoshis, script in outputs]
     first = registration.coin if registration else None
     draft = fund(built, coins, key.script, fee_rate=rate, first=first, merge=not built)
     return sending.finish(args, key, draft, checked, id_, effect_of(registration, draft, key.network))
+
+
+def _least_fee_rate(args: Namespace) -> int:
+    """Satoshis for 1,000 bytes from which the node mines, 0 without a node."""
+    import asyncio
+
+    from overlay.publish.node_checks import opened
+
+    if not args.node:
+        return 0
+
+    async def least() -> int:
+        async with opened(args.node) as node:
+            return await node.least_fee_rate()
+
+    return asyncio.run(least())
 
 
 def _checked_outputs(
@@ -361,7 +453,8 @@ def _coins(args: Namespace, key: PublisherKey) -> list[Coin]:
 def _usable_coins(args: Namespace, key: PublisherKey) -> list[Coin]:
     import asyncio
 
-    from overlay.publish.coins import from_file, from_node, largest_first, unspent
+    from overlay.publish.coins import from_file, from_node, largest_first
+    from overlay.publish.node_checks import coin_faults, network_fault, opened
     from overlay.publish.transactions import MAX_INPUTS
 
     if args.coins is not None:
@@ -369,11 +462,17 @@ def _usable_coins(args: Namespace, key: PublisherKey) -> list[Coin]:
         if not args.node:
             return coins
         usable = largest_first(coins)[:MAX_INPUTS]
-        left = asyncio.run(unspent(args.node, usable))
-        for coin in usable:
-            if coin not in left and not args.json:
-                say(f"not used: coin {coin.outpoint} is spent, or the node does not have it")
-        return left
+
+        async def look() -> tuple[dict[Outpoint, str], str]:
+            async with opened(args.node) as node:
+                return await coin_faults(node, usable, key.script), await network_fault(node, key.network)
+
+        faults, mismatch = asyncio.run(look())
+        if mismatch:
+            complain(mismatch)
+        for outpoint, fault in faults.items() if not args.json else ():
+            say(f"not used: coin {outpoint} {fault}")
+        return [coin for coin in usable if coin.outpoint not in faults]
     if args.node:
         return asyncio.run(from_node(args.node, key.address))
     raise UsageError(f"give --coins FILE, or --node URL of a node with a wallet that watches {key.address}")
@@ -419,6 +518,19 @@ def _checked(args: Namespace, card: bytes, kind: str | None, owner: str = "", id
     with closing(index):
         wait_until_compiled()
         return check(card, kind, EarlierListings(index.search, owner, id_).reasons) | {"compared": True}
+
+
+def _reasons_against(tx: Transaction) -> list[Reason]:
+    """Why the outputs of a transaction are no registrations, or are ignored."""
+    from indexer.diagnosis.ignored_records import ignored_records
+    from indexer.headers.networks import RULES
+    from indexer.resolution import verdict
+    from parsers.inscriptions import output_record
+
+    records = [output_record.read(tx, vout) for vout in range(len(tx.outputs))]
+    judged = [verdict.judge_registration(record, elsewhere=False, one_sat_rule=True) for record in records]
+    ignored = ignored_records(tx, RULES["bsv"], set(), MOST_REASONS)
+    return [reason for event in (*judged, *ignored) if event for reason in event.reasons][:MOST_REASONS]
 
 
 def _read(file: Path, most: int) -> bytes:

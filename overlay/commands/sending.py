@@ -127,9 +127,7 @@ def follow_up(args: Namespace, saved: OutgoingTransaction, listing: str = "") ->
         ask(args.url, lambda calls: calls.ingest(saved.txid))
     if not args.wait:
         return 0
-    trace = follow(args, saved.txid, lambda trace: traces.is_listed(trace) or traces.is_settled(trace))
-    if not args.json and not traces.is_settled(trace):
-        say(f"{'next':<8}{_next(args, saved)}")
+    trace = follow(args, saved.txid, traces.is_settled)
     return 0 if traces.ends_well(trace) else 1
 
 

@@ -204,7 +204,8 @@ def _show(item: Mapping[str, Any]) -> None:
     if notice := item.get("deprecated"):
         say(f"  deprecated by its owner{_notice(notice)}")
     if pending := item.get("pending"):
-        say(f"  {'pending':<10}{pending['outpoint'] or 'burned'}: an update waits to be mined; look before you pay")
+        kind = "a transfer" if any(change["what"] == "owner" for change in pending["changes"]) else "an update"
+        say(f"  {'pending':<10}{pending['outpoint'] or 'burned'}: {kind} waits to be mined; look before you pay")
         say(f"  {'':<10}{on_one_line(in_words(pending['summary']))}")
         for line in _changes(pending):
             say(f"  {'':<10}{line}")

@@ -119,9 +119,17 @@ def fund(
 
 def fee_of(outputs: Sequence[TxOutput], inputs: int, rate: int) -> int:
     """The fee in satoshis, rounded up, of a transaction with so many P2PKH inputs at `rate` for 1,000 bytes."""
+    return -(-_signed_size(outputs, inputs) * rate // 1_000)
+
+
+def signed_size(tx: Transaction) -> int:
+    """The bytes of a transaction, at most, whose inputs are all P2PKH, once they are signed."""
+    return _signed_size(tx.outputs, len(tx.inputs))
+
+
+def _signed_size(outputs: Sequence[TxOutput], inputs: int) -> int:
     size = 8 + len(varint(inputs)) + len(varint(len(outputs))) + inputs * (40 + 1 + UNLOCKING_BYTES)
-    size += sum(8 + len(varint(len(output.script))) + len(output.script) for output in outputs)
-    return -(-size * rate // 1_000)
+    return size + sum(8 + len(varint(len(output.script))) + len(output.script) for output in outputs)
 
 
 def _draft(chosen: Sequence[Coin], outputs: tuple[TxOutput, ...], owner: bytes) -> Draft:
@@ -147,7 +155,8 @@ def sign(draft: Draft, key: PublisherKey, *, forkid: bool = True) -> Draft:
     coin pays to another key."""
     for vin, spent in enumerate(draft.spent):
         if address.lock(spent.script) != key.script:
-            raise CoinsError(f"{draft.tx.inputs[vin].prevout} does not pay to {key.address}")
+            payee = address.owner(spent.script, "bsv", key.network) or "a script without an address"
+            raise CoinsError(f"coin {draft.tx.inputs[vin].prevout} belongs to {payee}, not to {key.address}")
     inputs = tuple(
         tx_input._replace(
             script=sign_p2pkh(draft.tx, vin, key.private, spent.satoshis, script_code(spent.script), forkid=forkid)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Protocol, TypeVar
+from math import ceil
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from indexer import chains
 from indexer.chains.node import coin_parameters, parse
@@ -24,6 +25,9 @@ _UNKNOWN = -5
 _INDEXING = "still in the process of being indexed"
 """The error of a node of the Core family with _UNKNOWN for any mined transaction, until its `txindex` is complete."""
 
+_LEAST_FEES = ("relayfee", "mempoolminfee", "minrelaytxfee", "minminingtxfee")
+"""Members with the fees below which a node does not relay or mine; the last one is of Bitcoin SV."""
+
 _T = TypeVar("_T")
 
 
@@ -38,6 +42,25 @@ class _OutputJson(JsonObject):
 
 class _ConfirmedJson(JsonObject):
     confirmations: int = 0
+
+
+class _FeesJson(JsonObject):
+    base: Decimal
+
+
+class _MempoolEntryJson(JsonObject):
+    size: int = 0
+    vsize: int = 0
+    fee: Decimal | None = None
+    fees: _FeesJson | None = None
+    depends: tuple[str, ...] = ()
+
+
+class UnminedTransaction(NamedTuple):
+    """A transaction of a mempool: satoshis for 1,000 bytes that it pays, and the txids (hex) of its unmined parents."""
+
+    rate: int
+    parents: tuple[str, ...]
 
 
 class Broadcaster(Protocol):
@@ -140,6 +163,31 @@ class PaymentNode:
     async def mined(self, txid: bytes) -> MinedPayment | None:
         """A transaction (internal byte order) in a block with its merkle path, as `mined_payment`."""
         return await self._within(mined_payment(self._client, txid))
+
+    async def is_there(self, txid: bytes) -> bool:
+        """Whether the node has a transaction (internal byte order), in its mempool or its index."""
+        [answer] = await self._within(self._client.batch([("getrawtransaction", (txid[::-1].hex(),))]))
+        return isinstance(answer, str)
+
+    async def least_fee_rate(self) -> int:
+        """Satoshis for 1,000 bytes below which the node does not relay or mine a transaction: the highest of the fees
+        that it states, in coins for 1,000 bytes; 0 where it states none."""
+        calls = [(method, ()) for method in ("getnetworkinfo", "getmempoolinfo", "getsettings")]
+        answers = await self._within(self._client.batch(calls))
+        stated = [answer.get(name) for answer in answers if isinstance(answer, dict) for name in _LEAST_FEES]
+        return max((ceil(fee * _SATOSHIS) for fee in stated if isinstance(fee, Decimal | int) and fee < 1), default=0)
+
+    async def unmined(self, txid: bytes) -> UnminedTransaction | None:
+        """A transaction of the mempool (txid in internal byte order), None for another."""
+        [answer] = await self._within(self._client.batch([("getmempoolentry", (txid[::-1].hex(),))]))
+        if isinstance(answer, RpcError):
+            return None
+        entry = self._client.record(_MempoolEntryJson, "getmempoolentry", answer)
+        base = entry.fees.base if entry.fees is not None else entry.fee
+        size = entry.size or entry.vsize
+        if base is None or size <= 0:
+            raise SourceRefusalError(f"the node answers getmempoolentry with {str(answer)[:100]!a}, as no node does")
+        return UnminedTransaction(int(base * _SATOSHIS) * 1_000 // size, entry.depends)
 
     async def _within(self, answer: Awaitable[_T]) -> _T:
         try:

@@ -141,7 +141,7 @@ def test_the_command_shows_what_it_signs_and_what_that_costs(tmp_path: Path) -> 
     for line in (f"it registers the agent “Tide tables” for {KEY.address}\n", f"costs {fee} satoshis of fee"):
         assert line in done.stdout  # before it is sent
     other = a2b_here("sign", "unsigned.json", cwd=tmp_path, A2B_KEY="11" * 32)
-    assert (other.returncode, "does not pay to" in other.stderr) == (1, True)
+    assert (other.returncode, " belongs to 1" in other.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("is_database", [False, True])
@@ -292,6 +292,22 @@ def test_a_change_of_a_listing_spends_its_satoshi_first() -> None:
     )
     with pytest.raises(RegistrationError, match="not held by a P2PKH address"):
         unsigned_change(stranger, [], COINS, listing="l_0")
+
+
+def test_what_registers_nothing_is_not_sent(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(WIF)
+    (tmp_path / "key").chmod(0o600)
+    document = unsigned()
+    script = scripts.inscription(KEY.script, CARD, Kind.AGENT, "test").replace(b"a2b-agent", b"A2B-agent")
+    tx = read(bytes.fromhex(document["rawTx"]))
+    outputs = (TxOutput(1, script), *tx.outputs[1:])
+    (tmp_path / "unsigned.json").write_text(json.dumps(document | {"rawTx": serialise(tx.inputs, outputs).hex()}))
+    command = ("sign", "unsigned.json", "--key-file", "key", "--out", "sent.json")
+    done = a2b_here(*command, "--broadcast", "--node", "http://a:b@127.0.0.1:1", cwd=tmp_path)
+    assert (done.returncode, "registers nothing, and is not sent: " in done.stderr) == (1, True), done.stderr
+    assert "a2b-agent" in done.stderr
+    assert not (tmp_path / "sent.json").exists()
+    assert a2b_here(*command, cwd=tmp_path).returncode == 0, "it is shown"
 
 
 def test_a_wallet_signs_only_what_was_prepared() -> None:
