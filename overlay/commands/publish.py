@@ -179,7 +179,7 @@ def _compare_served(args: Namespace, card: bytes) -> None:
 
     from indexer.fetcher.on_demand import OF_CARDS, OnDemandFetcher
     from overlay.app.fetching import build_fetcher
-    from overlay.publish.served_card import served_difference
+    from overlay.publish.served_difference import served_difference
 
     fetcher = OnDemandFetcher(partial(build_fetcher, settings_of(args)), limits=OF_CARDS)
     difference = asyncio.run(served_difference(fetcher.get, args.domain, card))
@@ -521,7 +521,7 @@ def _checked(args: Namespace, card: bytes, kind: str | None, owner: str = "", id
 
 
 def _reasons_against(tx: Transaction) -> list[Reason]:
-    """Why the outputs of a transaction are no registrations, or are ignored."""
+    """Reasons against registrations in the outputs of a transaction."""
     from indexer.diagnosis.ignored_records import ignored_records
     from indexer.headers.networks import RULES
     from indexer.resolution import verdict

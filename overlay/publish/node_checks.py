@@ -1,4 +1,4 @@
-"""What a node says of coins that shall pay, and of a transaction that is not mined."""
+"""Checks with a node: of coins that shall pay, and of a transaction that is not mined."""
 
 from __future__ import annotations
 

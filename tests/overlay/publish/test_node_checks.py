@@ -1,4 +1,4 @@
-"""What a node says of coins before they pay, and of a transaction that it does not mine for its fee."""
+"""Checks with a node: of coins before they pay, and of a transaction that it does not mine for its fee."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from indexer.fetcher.reasons import FetchError
 from overlay.publish.coins import Coin
 from overlay.publish.keys import PublisherKey
 from overlay.publish.node_checks import coin_faults, network_fault, opened, unmined_reason
-from overlay.publish.served_card import served_difference
+from overlay.publish.served_difference import served_difference
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
