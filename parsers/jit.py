@@ -1,4 +1,4 @@
-"""Compilation of loops by Numba: once per data folder, for one signature, without the GIL. Numba is loaded when
+"""Compilation of loops by Numba: once for a user and version, for one signature, without the GIL. Numba is loaded when
 the first kernel runs.
 
 A **kernel** is called from Python with positional arguments, a **compiled** function from kernels only. A kernel is
@@ -13,6 +13,8 @@ compiled for one signature, so that running it once on tiny arrays (`prepare` fu
   would compile another version for these: **a kernel reads all its arrays as read-only, except those that are named in
   its decorator, which it writes**: `@kernel("scores", "order")`. So what is published cannot be written by mistake:
   that fails when it is compiled. A read-only array that is passed for one named there raises TypeError.
+* While kernels are interpreted (`interpret`), they run as Python: write nothing that depends on the overflow of
+  annotated scalars; that of numpy's types is the same.
 * A tuple of arrays is read or written as a whole. The arrays of a NamedTuple that is read must be read-only in each
   call, since Numba converts no named tuples: see `read_only`. They cost less than as many arguments are to read.
 
@@ -24,7 +26,9 @@ project that its kernels use, because Numba's cache notices changes only in the 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -41,15 +45,69 @@ _unprepared: set[str] = set()
 _functions: list[Callable[..., Any]] = []
 
 
+_progress, _interprets = threading.Condition(), threading.Event()
+
+
+class _Thread(threading.local):
+    """Whether this thread compiles the kernels that it calls while others interpret them."""
+
+    compiles = False
+
+
+_thread = _Thread()
+
+
+def interpret(*, on: bool) -> None:
+    """Run kernels as they are written, in Python, hundreds of times as slowly, until a thread that is `compiling` has
+    compiled or loaded them; or let their first call do that again, as in the beginning."""
+    with _progress:
+        (_interprets.set if on else _interprets.clear)()
+        _progress.notify_all()
+
+
+def is_prepared(kernel: Callable[..., Any]) -> bool:
+    """Whether a kernel is compiled or loaded."""
+    return _name(kernel) not in _unprepared
+
+
+def is_interpreting() -> bool:
+    """Whether kernels that are not prepared run as they are written."""
+    return _interprets.is_set()
+
+
+def wait_while_interpreted(kernel: Callable[..., Any]) -> None:
+    """Wait until a kernel is compiled or loaded, or none is interpreted any more."""
+    with _progress:
+        _progress.wait_for(lambda: not is_interpreting() or is_prepared(kernel))
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Compile or load in this thread the kernels that it calls, for all threads."""
+    _thread.compiles = True
+    try:
+        yield
+    finally:
+        _thread.compiles = False
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a function that is called by kernels only, for the types of its arguments: not again for a literal."""
     _functions.append(function)
     return function
 
 
-def kernel(*writes: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+def kernel(
+    *writes: str, interpreted: Callable[..., Any] | None = None
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Compile a function at its first call, or load it from the cache on disk of an earlier process. It writes only
-    the arrays of these parameters. Raises TypeError for arguments of other types than those of the first call."""
+    the arrays of these parameters. Raises TypeError for arguments of other types than those of the first call.
+    `interpreted` is called instead of the function itself while kernels are interpreted: for one that cannot run as
+    Python, or too slowly."""
 
     if not all(isinstance(name, str) for name in writes):
         raise TypeError('write @kernel(), or @kernel("array", ...) with the names of the arrays that it writes')
@@ -59,23 +117,49 @@ def kernel(*writes: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
         if unknown := set(writes) - set(parameters):
             raise ValueError(f"{function.__name__} has no parameters {', '.join(sorted(unknown))}")
         chosen: Callable[..., Any] | None = None
-        full_name = f"{function.__module__}.{function.__qualname__}"
-        _unprepared.add(full_name)
+        scalars = tuple(_SCALARS.get(parameter.annotation) for parameter in parameters.values())
+        _unprepared.add(_name(function))
 
         @wraps(function)
         def call(*arguments: Any) -> Any:
             nonlocal chosen
             if chosen is None:
+                if is_interpreting() and not _thread.compiles:
+                    return _interpreted(interpreted or function, scalars, arguments)
                 from parsers import numba_compiler  # it loads Numba, which takes a quarter of a second
 
                 numba_compiler.register(_functions)
                 chosen = numba_compiler.compile_kernel(function, parameters, writes, arguments)
-                _unprepared.discard(full_name)
+                with _progress:
+                    _unprepared.discard(_name(function))
+                    _progress.notify_all()
             return chosen(*arguments)
 
         return cast("Callable[_P, _R]", call)
 
     return decorate
+
+
+_SCALARS = {"int": np.int64, "float": np.float64, "bool": np.bool_}
+
+
+def _interpreted(
+    function: Callable[..., Any], scalars: tuple[type[np.generic] | None, ...], arguments: tuple[Any, ...]
+) -> Any:
+    """The result of a kernel in Python, of scalars of the types that Numba would give them."""
+    typed = (argument if kind is None else kind(argument) for kind, argument in zip(scalars, arguments, strict=True))
+    with np.errstate(all="ignore"):
+        return _unboxed(function(*typed))
+
+
+def _unboxed(result: Any) -> Any:
+    """A result with Python's scalars instead of numpy's, as Numba returns them."""
+    if isinstance(result, np.generic):
+        return result.item()
+    if isinstance(result, tuple):
+        members = map(_unboxed, result)
+        return tuple(members) if type(result) is tuple else type(result)(*members)
+    return result
 
 
 def unprepared() -> frozenset[str]:

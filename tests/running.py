@@ -68,13 +68,14 @@ class Running:
         cwd: Path,
         err: IO[Any] | int | None = None,
         before: Callable[[], None] | None = None,
+        module: str = "overlay",
         **more: str,
     ) -> None:
         self.cwd = cwd
         self._out, self._err = cwd / "out", cwd / "err"
         with self._out.open("w") as out, self._err.open("w") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "overlay", *arguments], cwd=cwd, env=environment(**more), stdout=out,
+                [sys.executable, "-m", module, *arguments], cwd=cwd, env=environment(**more), stdout=out,
                 stderr=errors if err is None else err, stdin=subprocess.DEVNULL,
                 preexec_fn=before,  # noqa: PLW1509 - what tests do there is one system call
             )  # fmt: skip
@@ -107,12 +108,16 @@ class Running:
 
     def get(self, path: str, body: bytes | None = None) -> Any:
         """The JSON at a path; of an error, the problem."""
+        return json.loads(self.text(path, body))
+
+    def text(self, path: str, body: bytes | None = None) -> str:
+        """The body at a path, of an error, too."""
         try:
             with urlopen(Request(f"{self.url}{path}", data=body), timeout=PATIENCE) as answer:  # noqa: S310 - http only
-                return json.load(answer)
+                return str(answer.read().decode())
         except HTTPError as error:
             with error:
-                return json.load(error)
+                return error.read().decode()
 
     def until_ready(self) -> None:
         """Wait until everything is indexed."""

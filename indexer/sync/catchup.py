@@ -28,7 +28,7 @@ from indexer.resolution.transaction_reader import ReadResult
 from indexer.spill import folder
 from indexer.store import Store, Writer, block_writer, contents
 from indexer.sync.progress import SyncProgress
-from parsers.bitcoin import tx
+from parsers.bitcoin import block, tx
 from parsers.bitcoin.block import WatchedOutpoints
 from parsers.bitcoin.tx import Outpoint
 from parsers.errors import ParseError
@@ -103,7 +103,7 @@ class Catchup:
         self._registry = RegistrationLookup(store.registrations, chain.name)
         self._writing: asyncio.Task[None] | None = None
         self._batch, self._sealed = Batch(), Batch()
-        self._is_compiled = self._is_late = False
+        self._is_late = False
         self._single_until = -1
         self._submitted: dict[Outpoint, bytes] = {}
         self.origins = OriginTracer(chain, store, writer)
@@ -226,9 +226,8 @@ class Catchup:
         """The reader of the bytes of a block, which are searched once for all that is looked for in them. Submitted
         transactions that a transaction of the block contradicts are deleted, with their descendants."""
         make = partial(BlockReader, ref, data, self._chain.rules, self._chain.network, self.watched)
-        if len(data) > SMALL or not self._is_compiled:
+        if len(data) > SMALL or not block.is_prepared():
             reader = await _to_its_end(make)
-            self._is_compiled = True
         else:
             await asyncio.sleep(0)
             reader = make()

@@ -14,8 +14,9 @@ from indexer.errors import SourceError
 from indexer.store.database import OtherChainError
 from indexer.sync.follower import Follower
 from indexer.sync.request_loop import TransactionSource
-from overlay.app.compilation import BLOCK_LOOPS, compile_in_subprocess
+from overlay.app.compilation import BLOCK_LOOPS, compile_in_subprocess, prepare
 from parsers.bitcoin.tx import Outpoint
+from parsers.jit import is_interpreting
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ class ChainLoops:
 
     def __init__(self, followers: Sequence[Follower], *, ends_process: bool) -> None:
         self._followers, self._ends_process = followers, ends_process
-        self._compiling = asyncio.Lock()
+        self._compiling: asyncio.Task[None] | None = None
 
     def loops(self) -> list[Loop]:
         """A loop for each chain."""
@@ -69,14 +70,25 @@ class ChainLoops:
 
     async def _open_and_run(self, follower: Follower) -> None:
         if not follower.chain.sparse:  # a sparse source has no blocks to walk
-            async with self._compiling:
-                await compile_in_subprocess(BLOCK_LOOPS)
+            await self._compile()
         await self._wait_for_earlier(follower)
         try:
             await follower.start()
         except OtherChainError as error:
             raise SourceError(str(error)) from None
         await follower.run()
+
+    async def _compile(self) -> None:
+        """Compile the walk over blocks, once for all chains: to its end, unless kernels are interpreted meanwhile."""
+        if self._compiling is None:
+            self._compiling = asyncio.create_task(self._prepare())
+        if not is_interpreting():
+            await asyncio.shield(self._compiling)
+
+    async def _prepare(self) -> None:
+        await compile_in_subprocess(BLOCK_LOOPS)
+        if is_interpreting():
+            await asyncio.to_thread(prepare, BLOCK_LOOPS)
 
     async def _wait_for_earlier(self, follower: Follower) -> None:
         """Let the chains that are configured before a new one open first, so that the first one holds a network of

@@ -1,7 +1,7 @@
-"""Kernels are compiled once per data folder, in a process of their own: where Numba's cache is, and which process
+"""Kernels are compiled once for a user and version, in a process of their own: where Numba's cache is, and which process
 compiles.
 
-The cache is in the data folder, else in the user's cache folder, in a folder named by a digest of all sources of
+The cache is in the user's cache folder, else in the data folder, in a folder named by a digest of all sources of
 kernels, because Numba itself notices changes only in the file of a kernel. There, `NAME.compiled` marks loops that were
 compiled, and `NAME.lock` is locked by the process that compiles them: others wait for it.
 """
@@ -13,6 +13,8 @@ import os
 import re
 import shutil
 import sys
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from hashlib import sha1
@@ -21,12 +23,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from indexer.settings import Settings
+from overlay.app import version
 from overlay.text.terminal import complain
+from parsers.jit import compiling, interpret, is_interpreting
 
 _ROOT = Path(__file__).parents[2]
 _CACHE = "NUMBA_CACHE_DIR"
 _CHECKED = "NUMBA_BOUNDSCHECK"
 _NAMES = re.compile("[0-9a-f]{16}")
+
+UNUSED_SECONDS = 30 * 86_400
+"""Age of the compiled code of other sources, in seconds, from which it is removed."""
 
 
 class CompiledLoops(NamedTuple):
@@ -80,22 +87,40 @@ SEARCH_LOOPS = CompiledLoops(
     ),
 )
 
+MOST_INTERPRETED = 2_000
+"""Registrations that are searched by interpreted kernels until these are compiled."""
+
 ALL_LOOPS = (BLOCK_LOOPS, SEARCH_LOOPS)
 
 
 def set_cache_folder(settings: Settings) -> None:
-    """Let Numba cache kernels in the data folder, or in the user's cache folder where that is read-only, or where the
-    environment names another folder. Call it before Numba is imported."""
+    """Let Numba cache kernels in the user's cache folder, in the data folder where that is not the user's alone, or
+    where the environment names another folder. Call it before Numba is imported."""
     if _CACHE in os.environ:
-        base = Path(os.environ[_CACHE])
-    elif os.access(settings.data, os.W_OK):
-        base = settings.data.absolute() / "numba"
+        base: Path | None = Path(os.environ[_CACHE])
     else:
-        try:
-            base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "a2b"
-        except RuntimeError:  # a user without a home: each process compiles
-            return
-    os.environ[_CACHE] = str(cache_folder(base))
+        base = next(filter(_is_private, _folders(settings)), None)
+    if base is not None:  # else each process compiles
+        os.environ[_CACHE] = str(cache_folder(base))
+
+
+def _folders(settings: Settings) -> Iterator[Path]:
+    """The folders for compiled code, the best first."""
+    with suppress(RuntimeError):  # a user without a home
+        yield Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "a2b-registry" / version()
+    if settings.data.is_dir():
+        yield settings.data.absolute() / "numba"
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether a folder, which is made if it is missing, is writable for this user and nobody else: what it holds is run
+    as code."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = folder.stat()
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022 and os.access(folder, os.W_OK | os.X_OK)
 
 
 def cache_folder(base: Path) -> Path:
@@ -125,13 +150,14 @@ def _mark(name: str) -> Path:
 @cache
 def prepare(loops: CompiledLoops) -> None:
     """Run each kernel once in this process: loads it from the cache, or compiles it. Does nothing the second time."""
-    for module in loops.modules:
-        import_module(module).prepare()
+    with compiling():
+        for module in loops.modules:
+            import_module(module).prepare()
 
 
 def compile_once(name: str, *names: str) -> None:
     """The work of a separate process: compile the loops of this name, prepared by these modules, unless another process
-    has done so meanwhile, and remove the caches of other versions. Raises OSError where the cache cannot be written."""
+    has done so meanwhile, and remove old caches of other sources. Raises OSError where the cache cannot be written."""
     folder = _mark(name).parent
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.lock").open("w") as lock:
@@ -140,12 +166,14 @@ def compile_once(name: str, *names: str) -> None:
             prepare(CompiledLoops(name, (), names))
             _mark(name).touch()
     for other in folder.parent.iterdir():
-        if _NAMES.fullmatch(other.name) and other.name != folder.name:
+        if _NAMES.fullmatch(other.name) and other.stat().st_mtime < time.time() - UNUSED_SECONDS:
             shutil.rmtree(other, ignore_errors=True)
 
 
 def _command(loops: CompiledLoops) -> tuple[str, ...]:
-    program = "import sys; from overlay.app.compilation import compile_once; compile_once(*sys.argv[1:])"
+    """The command that compiles; while kernels are interpreted, after all other work of the machine."""
+    nice = "import os; os.nice(10); " if is_interpreting() else ""
+    program = f"{nice}import sys; from overlay.app.compilation import compile_once; compile_once(*sys.argv[1:])"
     return sys.executable, "-c", program, loops.name, *loops.modules
 
 
@@ -153,11 +181,20 @@ def wait_until_compiled(loops: CompiledLoops = SEARCH_LOOPS) -> None:
     """Fill the cache for a command in a separate process, and wait for it. When that fails, kernels are compiled
     here at their first use."""
     if not is_compiled(loops):
-        complain("compiling the search, once per data folder, which takes about ten seconds")
+        complain("compiling the search, once for this user and version, which takes about ten seconds")
         import subprocess
 
         command = _command(loops)
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)  # noqa: S603
+
+
+def prepare_search(changes: int) -> None:
+    """For a command that reads an index of so many changes: interpret kernels where they are few and the search is not
+    compiled, else wait until it is."""
+    if changes <= MOST_INTERPRETED and not is_compiled(SEARCH_LOOPS):
+        interpret(on=True)
+    else:
+        wait_until_compiled()
 
 
 async def compile_in_subprocess(loops: CompiledLoops) -> None:

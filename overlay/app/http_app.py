@@ -65,10 +65,10 @@ def create_app(services: AppServices) -> web.Application:
     )
     load = services.process.counters.load
     app[KEPT_PAGES], app[SITEMAP] = KeptPages(), SitemapRuns()
-    executors = bounded_executors(load, here=services.store.is_here, slow=services.engine.slow)
+    executors = bounded_executors(load, here=services.store.is_here, slow=services.engine.is_slow_engine)
     for key, executor in executors.items():
         app[key] = executor
-    app[READ_EXECUTOR] = ReadExecutor(here=services.store.is_here and not services.engine.slow)
+    app[READ_EXECUTOR] = ReadExecutor(here=services.store.is_here and not services.engine.is_slow_engine)
     app[BROADCASTER] = ChangeBroadcaster(services.store, services.notifier, services.process.counters)
     app[ROUTE_PATHS] = route_paths(systems)
     for route in routes:

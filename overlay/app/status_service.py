@@ -491,7 +491,7 @@ class StatusService:
             "behind": self.unread_changes(),
             "meaning": engine.has_meaning,
         }
-        if engine.is_compiling:
+        if engine.is_compiling or engine.is_interpreted:
             members["compiling"] = True
         if engine.is_outdated:
             members["outdated"] = True

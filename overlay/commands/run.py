@@ -229,7 +229,7 @@ def _announce_compilation(context: AppContext) -> None:
     if any(not chain.sparse for chain in context.chains) and not is_compiled(BLOCK_LOOPS):
         names.append("the block reader")
     if names:
-        _announce(f"compiling {' and '.join(names)}, once per data folder: ready within a minute")
+        _announce(f"compiling {' and '.join(names)}, once for this user: a small registry answers meanwhile")
 
 
 def _announce(text: str, url: str = "") -> None:

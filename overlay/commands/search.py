@@ -272,13 +272,13 @@ def _local(settings: Settings, parameters: list[tuple[str, str]]) -> Any:
     from overlay.api import search_answer
     from overlay.api.search_answer import page
     from overlay.api.search_request import from_pairs
-    from overlay.app.compilation import wait_until_compiled
+    from overlay.app.compilation import prepare_search
     from overlay.app.storage import open_index
     from overlay.listings.recent_changes import aged_hits, is_due
     from overlay.pricing.exchange_rates import ExchangeRates
 
     with closing(open_index(settings, create=False)) as engine:
-        wait_until_compiled()
+        prepare_search(position.seq if (position := engine.position()) else 0)
         needs_chains = any(name == "chain" for name, _ in parameters)
         exchange = exchange_of(settings) if _needs_rates(parameters) else ExchangeRates()
         question = from_pairs(parameters, _chains(engine, settings) if needs_chains else {}, exchange)

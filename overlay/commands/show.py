@@ -149,7 +149,7 @@ def _listing(settings: Settings, id_: str) -> dict[str, Any]:
 
 def _indexed(settings: Settings, id_: str) -> bytes | None:
     """A listing's item as the index holds it, None without one."""
-    from overlay.app.compilation import wait_until_compiled
+    from overlay.app.compilation import prepare_search
     from overlay.app.storage import MissingError, open_index
 
     try:
@@ -157,7 +157,7 @@ def _indexed(settings: Settings, id_: str) -> bytes | None:
     except MissingError:
         return None
     with closing(engine):
-        wait_until_compiled()
+        prepare_search(position.seq if (position := engine.position()) else 0)
         return engine.get(id_)
 
 

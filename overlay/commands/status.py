@@ -132,7 +132,7 @@ def _show_index(index: Mapping[str, Any]) -> None:
     progress = index.get("rebuilding")
     rebuilding = f", rebuilding: {progress['done']:,} of {progress['of']:,} registrations" if progress else ""
     outdated = ", of another release or other systems: rebuilt when a server starts" if index.get("outdated") else ""
-    compiling = ", being compiled: searches are refused until then" if index.get("compiling") else ""
+    compiling = ", being compiled: searches are slow, or refused, until then" if index.get("compiling") else ""
     meaning = ", with meaning" if index.get("meaning") else ""
     say(f"index: {index['engine']}{meaning}, change {index['seq']:,}{backlog}{outdated}{rebuilding}{compiling}")
     if index.get("damage"):

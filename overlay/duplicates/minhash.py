@@ -37,7 +37,12 @@ def prepare() -> None:
     bands(np.zeros(FEWEST_WORDS, np.uint64))
 
 
-@kernel()
+def _smallest_at_once(hashes: Hashes, factors: Hashes) -> Hashes:
+    """As `_smallest`, by one product."""
+    return np.asarray(np.multiply.outer(hashes, factors).min(axis=0, initial=_LARGEST), np.uint64)
+
+
+@kernel(interpreted=_smallest_at_once)
 def _smallest(hashes: Hashes, factors: Hashes) -> Hashes:
     """The smallest product with the hashes, for each factor."""
     smallest = np.full(len(factors), _LARGEST, np.uint64)

@@ -39,10 +39,10 @@ class NotReadyError(UnavailableError):
 
 
 class CompilingError(NotReadyError):
-    """Kernels that every search needs are being compiled, once per data folder."""
+    """Kernels that every search needs are being compiled, once for a user of the machine."""
 
     def __init__(self) -> None:
-        super().__init__("the search is being compiled, once per data folder; try again in a few seconds")
+        super().__init__("the search is being compiled, once for this version; try again in a few seconds")
 
 
 class OutdatedIndexError(NotReadyError):

@@ -104,6 +104,10 @@ class IndexProjector:
         """Remove the partly built index of a process that was killed during a rebuild."""
         self._engine.cleanup()
 
+    def count(self) -> int:
+        """How many registrations were ever in a stored block."""
+        return self._store.registrations.count()
+
     def position(self) -> IndexPosition | None:
         """How far the index has read."""
         return self._engine.position()

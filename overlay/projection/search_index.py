@@ -74,16 +74,23 @@ class SearchIndex:
         any. One that is not `for_search` only reports its state. Its documents are made by `content`, by default all
         systems. Raises UnknownEngineError, OSError."""
         self._module, location = engine_module(url)
-        self.name, self.slow, self._url = url.partition(":")[0], self._module.SLOW, url
+        self.name, self.is_slow_engine, self._url = url.partition(":")[0], self._module.SLOW, url
         self._versions = self._module.open_versions(location)
         self._is_live, self._for_search = version is None, for_search
         self.is_compiling = False
         """Whether searches and writes raise CompilingError, as their kernels are not compiled yet."""
+        self.is_interpreted = False
+        """Whether kernels that are not compiled yet are interpreted."""
         self._meaning, self._opening = meaning, threading.Lock()
         self._content = content or index_content()
         self._version = version or self._versions.live()
         self._engine = self._open(self._version)
         self._is_there, self._look_at = self._versions.watch(self._version), 0.0
+
+    @property
+    def slow(self) -> bool:
+        """Whether a search belongs in a thread."""
+        return self.is_slow_engine or self.is_interpreted
 
     def _open(self, version: Any) -> Engine:
         try:
@@ -198,7 +205,7 @@ class SearchIndex:
         relevance after the index has changed, if the query lacks the marks of the listings shown before."""
         engine = self._compiled()
         # an index that is made again may be filled before anybody asks for its position
-        return self._hits_of(engine, query, is_new=not self.slow and engine.position() is None)
+        return self._hits_of(engine, query, is_new=not self.is_slow_engine and engine.position() is None)
 
     def with_document(self, document: Document) -> Callable[[Query], Hits] | None:
         """A search of the index with one more document, as if it were of the newest block; None where the engine cannot

@@ -7,6 +7,7 @@ the messages passed to hashlib hold the GIL. Hashes are in internal byte order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from ctypes import string_at
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -191,7 +192,32 @@ def pad(space: _Workspace, lane: int, pos: int, end: int, size: int) -> int:
     return blocks
 
 
-@kernel("space", "rows")
+def _hash_messages(
+    base: int, _end: int, starts: IntArray, stops: IntArray, _space: _Workspace, rows: Hashes
+) -> None:
+    """As `hash_messages`, one after the other."""
+    for number, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+        if stop - start < LARGE:
+            rows[number] = _sha256d(base + start, stop - start)
+
+
+def _fold(base: int, count: int, _space: _Workspace, rows: Hashes) -> bool:
+    """As `fold`, one after the other."""
+    level = string_at(base, 32 * count)
+    level += level[-32:] if count % 2 else b""
+    for number in range((count + 1) // 2):
+        pair = level[64 * number : 64 * number + 64]
+        if 2 * number + 1 < count and pair[:32] == pair[32:]:
+            return True
+        rows[number] = np.frombuffer(sha256(sha256(pair).digest()).digest(), np.uint32)
+    return False
+
+
+def _sha256d(at: int, size: int) -> Hashes:
+    return np.frombuffer(sha256(sha256(string_at(at, size)).digest()).digest(), np.uint32)
+
+
+@kernel("space", "rows", interpreted=_hash_messages)
 def hash_messages(base: int, end: int, starts: IntArray, stops: IntArray, space: _Workspace, rows: Hashes) -> None:
     """Write the double SHA-256 of every range to its row; messages of LARGE bytes or more are skipped.
 
@@ -245,7 +271,7 @@ def hash_messages(base: int, end: int, starts: IntArray, stops: IntArray, space:
     flush(space, used, waiting, rows)
 
 
-@kernel("space", "rows")
+@kernel("space", "rows", interpreted=_fold)
 def fold(base: int, count: int, space: _Workspace, rows: Hashes) -> bool:
     """Overwrite the first rows with the parents of the first `count` (two or more) rows, which begin at `base`.
 

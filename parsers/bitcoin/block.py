@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from parsers import jit
 from parsers.bitcoin import block_loop as loop
 from parsers.bitcoin import tx
 from parsers.bitcoin.batch_sha256 import Hashes, digests, hash_ranges, strip_witnesses
@@ -24,7 +25,7 @@ from parsers.errors import BlockError
 
 __all__ = [
     "BlockScan", "Buffer", "SpenderIndex", "TxCandidate", "TxCandidates", "WatchedOutpoints", "has_witness", "header",
-    "inputs", "merkle_root", "prepare", "scan", "spenders", "tx_offsets", "txids", "witness_tree", "worth_reading",
+    "inputs", "is_prepared", "merkle_root", "prepare", "scan", "spenders", "tx_offsets", "txids", "witness_tree", "worth_reading",
 ]  # fmt: skip
 
 HEADER = 80
@@ -78,6 +79,11 @@ def prepare() -> None:
     watched.contains(inputs(data, offsets, watched)[0])
 
 
+def is_prepared() -> bool:
+    """Whether the loop over a block's bytes is compiled or loaded."""
+    return jit.is_prepared(loop.scan)
+
+
 class BlockScan(NamedTuple):
     """The result of one walk over a block's bytes: the transactions worth parsing, the byte offsets of all n
     transactions and of the end of the last one (n + 1), and, on chains with segwit, those of their witnesses (n; 0
@@ -116,7 +122,13 @@ def spenders(
     return index
 
 
+INTERPRETED_BYTES = 1 << 18
+"""Bytes of a block that is walked while kernels are interpreted, in a quarter of a second; larger ones wait."""
+
+
 def _scan(data: Buffer, watched: WatchedOutpoints, segwit: bool, options: int = 0) -> BlockScan:
+    if len(data) > INTERPRETED_BYTES:
+        jit.wait_while_interpreted(loop.scan)
     count, pos = first_transaction(data)
     array, base = address(data)
     batches: list[npt.NDArray[np.int64]] = []

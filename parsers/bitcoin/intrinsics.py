@@ -1,4 +1,5 @@
-"""LLVM instructions that the kernels of blocks use beyond Python: loads and copies at memory addresses.
+"""LLVM instructions that the kernels of blocks use beyond Python: loads and copies at memory addresses. Each is called
+by the name of a function of the same effect, which runs while kernels are interpreted.
 
 These kernels take the addresses (int64) of bytes instead of arrays, so that they load words of any alignment from any
 buffer. Loads are unchecked: the kernel checks the bounds before every load.
@@ -6,14 +7,18 @@ buffer. Loads are unchecked: the kernel checks the bounds before every load.
 
 from __future__ import annotations
 
+import ctypes
+import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import llvmlite.ir as llvm  # type: ignore[import-untyped,unused-ignore]
 import numpy as np
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
+
+Address = int | np.int64
 
 
 def _loader(bits: int, result: Any) -> Any:
@@ -36,12 +41,40 @@ def _loader(bits: int, result: Any) -> Any:
     return intrinsic(load)
 
 
-Address = int | np.int64
-load8: Callable[[Address], int] = _loader(8, types.int64)
-load16: Callable[[Address], int] = _loader(16, types.int64)
-load32: Callable[[Address], int] = _loader(32, types.int64)
-load63: Callable[[Address], int] = _loader(64, types.int64)
-load64: Callable[[Address], np.uint64] = _loader(64, types.uint64)
+_load8, _load16, _load32 = (_loader(bits, types.int64) for bits in (8, 16, 32))
+_load63, _load64 = _loader(64, types.int64), _loader(64, types.uint64)
+
+
+def load8(address: Address) -> int:
+    """The byte at an address."""
+    return ctypes.c_uint8.from_address(int(address)).value
+
+
+def load16(address: Address) -> int:
+    """The two bytes at an address, little-endian."""
+    return int.from_bytes(ctypes.string_at(int(address), 2), "little")
+
+
+def load32(address: Address) -> int:
+    """The four bytes at an address, little-endian."""
+    return int.from_bytes(ctypes.string_at(int(address), 4), "little")
+
+
+def load63(address: Address) -> int:
+    """The eight bytes at an address, little-endian, as a signed number."""
+    return int.from_bytes(ctypes.string_at(int(address), 8), "little", signed=True)
+
+
+def load64(address: Address) -> np.uint64:
+    """The eight bytes at an address, little-endian."""
+    return np.uint64(int.from_bytes(ctypes.string_at(int(address), 8), "little"))
+
+
+overload(load8)(lambda address: lambda address: _load8(address))
+overload(load16)(lambda address: lambda address: _load16(address))
+overload(load32)(lambda address: lambda address: _load32(address))
+overload(load63)(lambda address: lambda address: _load63(address))
+overload(load64)(lambda address: lambda address: _load64(address))
 
 
 def _copy(_context: Any, target: Any, source: Any, size: Any) -> Any:
@@ -96,6 +129,27 @@ def _lowest(_context: Any, mask: Any) -> Any:
     return types.int64(mask), generate
 
 
-copy = cast("Callable[[Address, Address, Address], int]", intrinsic(_copy))
-needles = cast("Callable[[int], np.uint64]", intrinsic(_needles))
-lowest = cast("Callable[[np.uint64], int]", intrinsic(_lowest))
+_copied, _mask, _index = intrinsic(_copy), intrinsic(_needles), intrinsic(_lowest)
+_NEEDLE = re.compile(rb"(?=a2b|-m|[\0-\3]o)", re.DOTALL)
+
+
+def copy(target: Address, source: Address, size: Address) -> int:
+    """As `_copy`."""
+    ctypes.memmove(int(target), int(source), int(size))
+    return 0
+
+
+def needles(address: Address) -> np.uint64:
+    """As `_needles`."""
+    found = (match.start() for match in _NEEDLE.finditer(ctypes.string_at(int(address), 66)))
+    return np.uint64(sum(1 << position for position in found if position < 64))
+
+
+def lowest(mask: np.uint64) -> int:
+    """As `_lowest`."""
+    return (int(mask) & -int(mask)).bit_length() - 1
+
+
+overload(copy)(lambda target, source, size: lambda target, source, size: _copied(target, source, size))
+overload(needles)(lambda address: lambda address: _mask(address))
+overload(lowest)(lambda mask: lambda mask: _index(mask))

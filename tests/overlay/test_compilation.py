@@ -16,7 +16,7 @@ import pytest
 from aiohttp import ClientSession
 
 from indexer.settings import Settings
-from overlay.app import compilation
+from overlay.app import compilation, version
 from overlay.app.compilation import (
     CompiledLoops,
     cache_folder,
@@ -29,6 +29,7 @@ from overlay.app.composition import AppContext
 from overlay.app.search_start import SearchStart
 from overlay.engines import CompilingError, IndexPosition
 from overlay.projection.search_index import SearchIndex
+from overlay.search.query import Query
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.overlay.calls import get
@@ -68,7 +69,7 @@ def app_context(folder: Path) -> AppContext:
     built = new_app(folder, MemoryChain(*kit.blocks, name="live"))
     assert built.engine is not None
     assert built.search_start is not None
-    built.search_start = SearchStart(built.settings, built.search_start.projector, built.engine, LOOPS)
+    built.search_start = SearchStart(built.settings, built.search_start.projector, built.engine, LOOPS, most=-1)
     return built
 
 
@@ -93,7 +94,7 @@ async def test_while_the_search_is_compiled_pages_are_served_and_searches_are_re
             for path in SEARCHES:
                 status, again, body = await answers(session, path)
                 assert (path, status, again) == (path, 503, "5")
-                assert "being compiled, once per data folder" in body
+                assert "being compiled, once for this version" in body
             status, again, body = await answers(session, "/?q=tower", Accept="text/html")
             assert (status, again, "data-again" in body, 'value="tower"' in body) == (503, "5", True, True)
             for path in ("/docs", "/status", "/publish", "/healthz"):
@@ -106,6 +107,31 @@ async def test_while_the_search_is_compiled_pages_are_served_and_searches_are_re
             assert "compiling" not in (await get(session, "/v1/status"))["index"]
     first, second = compilers(folder)
     assert first != second == str(os.getpid()), "compiled in another process, and loaded here"
+
+
+async def test_a_registry_that_grows_too_large_meanwhile_is_not_searched_until_kernels_are_compiled(
+    folder: Path,
+) -> None:
+    kit = ChainKit()
+    kit.mine(kit.inscribe(agent("Tower")))
+    chain = MemoryChain(*kit.blocks, name="live")
+    built = new_app(folder, chain)
+    assert built.engine is not None
+    assert built.search_start is not None
+    built.search_start = SearchStart(built.settings, built.search_start.projector, built.engine, LOOPS, most=1)
+    (folder / "hold").touch()
+    async with running(built) as (runner, _):
+        await until(lambda: runner.url and runner.status.ready() is None)
+        async with ClientSession(runner.url) as session:
+            await until(lambda: built.engine.position().seq)
+            assert (await get(session, "/v1/search?q=tower"))["total"] == 1
+            assert (await get(session, "/v1/status"))["index"]["compiling"] is True
+            chain.arrive(kit.mine(kit.inscribe(agent("Tower two"))))
+            await until(lambda: built.engine.is_compiling)
+            assert (await answers(session, "/v1/search?q=tower"))[0] == 503
+            (folder / "hold").unlink()
+            await until(lambda: not built.engine.is_compiling and built.engine.search(Query(text="tower")).total == 2)
+            assert "compiling" not in (await get(session, "/v1/status"))["index"]
 
 
 async def test_no_route_fails_while_the_search_is_compiled(folder: Path, app_context: AppContext) -> None:
@@ -210,7 +236,7 @@ async def test_what_fails_to_compile_is_not_taken_as_compiled(folder: Path) -> N
 def test_a_command_says_on_standard_error_that_it_compiles_and_waits(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for line in ("a2b: compiling the search, once per data folder, which takes about ten seconds\n", ""):
+    for line in ("a2b: compiling the search, once for this user and version, which takes about ten seconds\n", ""):
         wait_until_compiled(LOOPS)
         assert capsys.readouterr() == ("", line)
     assert len(compilers(folder)) == 1
@@ -243,6 +269,7 @@ def test_a_kernel_is_cached_where_the_folder_is_set_after_numba_was_imported(tmp
     program = (
         "import os\n"
         "os.environ.pop('NUMBA_CACHE_DIR', None)\n"
+        f"os.environ['XDG_CACHE_HOME'] = {str(tmp_path)!r}\n"
         "import numba\n"
         "from indexer.settings import Settings\n"
         "from overlay.app.compilation import set_cache_folder\n"
@@ -251,28 +278,49 @@ def test_a_kernel_is_cached_where_the_folder_is_set_after_numba_was_imported(tmp
         "find(pack([b'a']), [b'a'])\n"
     )
     subprocess.run([sys.executable, "-c", program], env=environment(), check=True, cwd=tmp_path)
-    assert list(tmp_path.glob("numba/*/**/*.nbi"))
+    assert list(tmp_path.glob("a2b-registry/*/*/**/*.nbi"))
 
 
-def test_kernels_are_cached_in_the_data_folder_for_these_sources(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = Settings.load({"data": str(tmp_path)})
-    set_cache_folder(options)
-    assert not os.environ["NUMBA_CACHE_DIR"].startswith(str(tmp_path)), "the folder of this test run"
-    monkeypatch.delenv("NUMBA_CACHE_DIR")
-    for _ in range(2):
-        set_cache_folder(options)
-        assert os.environ["NUMBA_CACHE_DIR"] == str(cache_folder(tmp_path / "numba"))
-
-
-def test_kernels_are_cached_for_the_user_where_the_data_folder_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def user_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's cache folder, empty, of a user whose data folder is `tmp_path/data`."""
     monkeypatch.delenv("NUMBA_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    set_cache_folder(Settings.load({"data": str(tmp_path / "missing")}))
-    assert os.environ["NUMBA_CACHE_DIR"] == str(cache_folder(tmp_path / "cache" / "a2b"))
+    (tmp_path / "data").mkdir()
+    return tmp_path / "cache"
+
+
+def chosen_cache(tmp_path: Path) -> str:
+    set_cache_folder(Settings.load({"data": str(tmp_path / "data")}))
+    return os.environ.pop("NUMBA_CACHE_DIR", "")
+
+
+def test_kernels_are_cached_where_the_environment_says(tmp_path: Path) -> None:
+    before = os.environ["NUMBA_CACHE_DIR"]
+    set_cache_folder(Settings.load({"data": str(tmp_path)}))
+    assert os.environ["NUMBA_CACHE_DIR"] == before, "the folder of this test run"
+
+
+def test_kernels_are_cached_for_the_user_alone_by_version(tmp_path: Path, user_cache: Path) -> None:
+    folder = user_cache / "a2b-registry" / version()
+    for _ in range(2):
+        assert chosen_cache(tmp_path) == str(cache_folder(folder))
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert not list((tmp_path / "data").iterdir())
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_kernels_are_cached_in_the_data_folder_where_others_can_write_the_users(
+    is_shared: bool, tmp_path: Path, user_cache: Path
+) -> None:
+    if is_shared:
+        (user_cache / "a2b-registry" / version()).mkdir(parents=True)
+        (user_cache / "a2b-registry" / version()).chmod(0o777)
+    else:
+        user_cache.write_text("a file")
+    assert chosen_cache(tmp_path) == str(cache_folder(tmp_path / "data" / "numba"))
+    (tmp_path / "data" / "numba").chmod(0o770)
+    assert chosen_cache(tmp_path) == "", "each process compiles rather than run what others may have written"
 
 
 def test_each_process_compiles_for_a_user_without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,13 +356,16 @@ def test_another_version_of_any_source_has_another_cache(tmp_path: Path) -> None
             (copy / source).write_text(text)
 
 
-async def test_caches_of_other_versions_are_removed_and_nothing_else(
+async def test_old_caches_of_other_sources_are_removed_and_nothing_else(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = folder / "numba"
     current, older, other = cache_folder(base), base / "0123456789abcdef", base / "block_f00d"
-    for path in (current, older, other):
+    recent = base / "fedcba9876543210"
+    for path in (current, older, other, recent):
         path.mkdir(parents=True)
+    for path in (older, other):
+        os.utime(path, (0, 0))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(current))
     await compile_in_subprocess(LOOPS)
-    assert {path.name for path in base.iterdir()} == {current.name, other.name}
+    assert {path.name for path in base.iterdir()} == {current.name, other.name, recent.name}

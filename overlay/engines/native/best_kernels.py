@@ -133,7 +133,7 @@ def select(
         counts = _counted(window.held[:size], content, all_words)
         for index in range(len(marked)):
             held = np.int64(window.held[index])
-            marked[index] = (held != 0) + ((held != 0) & (3 * held >= 2 * content)) + (held == content)
+            marked[index] = np.int64(held != 0) + ((held != 0) & (3 * held >= 2 * content)) + (held == content)
         total, matched = total + counts[0], matched + counts[1]
         for number in range(content, groups):
             _add(postings, plan, rows, order[number], base, size, True, window)
