@@ -13,8 +13,8 @@ compiled for one signature, so that running it once on tiny arrays (`prepare` fu
   would compile another version for these: **a kernel reads all its arrays as read-only, except those that are named in
   its decorator, which it writes**: `@kernel("scores", "order")`. So what is published cannot be written by mistake:
   that fails when it is compiled. A read-only array that is passed for one named there raises TypeError.
-* While kernels are interpreted (`interpret`), they run as Python: write nothing that depends on the overflow of
-  annotated scalars; that of numpy's types is the same.
+* While kernels are interpreted (`parsers.interpretation`), they run as Python: write nothing that depends on
+  the overflow of annotated scalars; that of numpy's types is the same.
 * A tuple of arrays is read or written as a whole. The arrays of a NamedTuple that is read must be read-only in each
   call, since Numba converts no named tuples: see `read_only`. They cost less than as many arguments are to read.
 
@@ -26,14 +26,14 @@ project that its kernels use, because Numba's cache notices changes only in the 
 from __future__ import annotations
 
 import inspect
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
+
+from parsers.interpretation import compiles_here, is_interpreting, prepared, wait_for
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -43,52 +43,6 @@ _unprepared: set[str] = set()
 
 
 _functions: list[Callable[..., Any]] = []
-
-
-_progress, _interprets = threading.Condition(), threading.Event()
-
-
-class _Thread(threading.local):
-    """Whether this thread compiles the kernels that it calls while others interpret them."""
-
-    compiles = False
-
-
-_thread = _Thread()
-
-
-def interpret(*, on: bool) -> None:
-    """Run kernels as they are written, in Python, hundreds of times as slowly, until a thread that is `compiling` has
-    compiled or loaded them; or let their first call do that again, as in the beginning."""
-    with _progress:
-        (_interprets.set if on else _interprets.clear)()
-        _progress.notify_all()
-
-
-def is_prepared(kernel: Callable[..., Any]) -> bool:
-    """Whether a kernel is compiled or loaded."""
-    return _name(kernel) not in _unprepared
-
-
-def is_interpreting() -> bool:
-    """Whether kernels that are not prepared run as they are written."""
-    return _interprets.is_set()
-
-
-def wait_while_interpreted(kernel: Callable[..., Any]) -> None:
-    """Wait until a kernel is compiled or loaded, or none is interpreted any more."""
-    with _progress:
-        _progress.wait_for(lambda: not is_interpreting() or is_prepared(kernel))
-
-
-@contextmanager
-def compiling() -> Iterator[None]:
-    """Compile or load in this thread the kernels that it calls, for all threads."""
-    _thread.compiles = True
-    try:
-        yield
-    finally:
-        _thread.compiles = False
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -124,15 +78,14 @@ def kernel(
         def call(*arguments: Any) -> Any:
             nonlocal chosen
             if chosen is None:
-                if is_interpreting() and not _thread.compiles:
+                if is_interpreting() and not compiles_here():
                     return _interpreted(interpreted or function, scalars, arguments)
                 from parsers import numba_compiler  # it loads Numba, which takes a quarter of a second
 
                 numba_compiler.register(_functions)
                 chosen = numba_compiler.compile_kernel(function, parameters, writes, arguments)
-                with _progress:
-                    _unprepared.discard(_name(function))
-                    _progress.notify_all()
+                _unprepared.discard(_name(function))
+                prepared()
             return chosen(*arguments)
 
         return cast("Callable[_P, _R]", call)
@@ -160,6 +113,16 @@ def _unboxed(result: Any) -> Any:
         members = map(_unboxed, result)
         return tuple(members) if type(result) is tuple else type(result)(*members)
     return result
+
+
+def is_prepared(kernel: Callable[..., Any]) -> bool:
+    """Whether a kernel is compiled or loaded."""
+    return _name(kernel) not in _unprepared
+
+
+def wait_while_interpreted(kernel: Callable[..., Any]) -> None:
+    """Wait until a kernel is compiled or loaded, or none is interpreted any more."""
+    wait_for(lambda: is_prepared(kernel))
 
 
 def unprepared() -> frozenset[str]:

@@ -145,8 +145,8 @@ class IndexSummary(Record, kw_only=True):
     compiling: Annotated[
         bool,
         Meta(
-            description="While code that every search needs is compiled, once per data folder. Until it is done "
-            "searches are answered with 503."
+            description="While code that every search needs is compiled, once for a user and version. Until it is done "
+            "searches are slower in a registry of up to 2,000 listings, and answered with 503 in a larger one."
         ),
     ] = False
 

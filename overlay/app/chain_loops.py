@@ -16,7 +16,7 @@ from indexer.sync.follower import Follower
 from indexer.sync.request_loop import TransactionSource
 from overlay.app.compilation import BLOCK_LOOPS, compile_in_subprocess, prepare
 from parsers.bitcoin.tx import Outpoint
-from parsers.jit import is_interpreting
+from parsers.interpretation import is_interpreting
 
 log = logging.getLogger(__name__)
 

@@ -1,5 +1,5 @@
-"""Kernels are compiled once for a user and version, in a process of their own: where Numba's cache is, and which process
-compiles.
+"""Kernels are compiled once for a user and version, in a process of their own: where Numba's cache is, and which
+process compiles.
 
 The cache is in the user's cache folder, else in the data folder, in a folder named by a digest of all sources of
 kernels, because Numba itself notices changes only in the file of a kernel. There, `NAME.compiled` marks loops that were
@@ -25,7 +25,7 @@ from typing import NamedTuple
 from indexer.settings import Settings
 from overlay.app import version
 from overlay.text.terminal import complain
-from parsers.jit import compiling, interpret, is_interpreting
+from parsers.interpretation import compiling, interpret, is_interpreting
 
 _ROOT = Path(__file__).parents[2]
 _CACHE = "NUMBA_CACHE_DIR"
@@ -48,6 +48,7 @@ class CompiledLoops(NamedTuple):
 BLOCK_LOOPS = CompiledLoops(
     "blocks",
     (
+        "parsers/interpretation.py",
         "parsers/jit.py",
         "parsers/numba_compiler.py",
         "parsers/bitcoin/intrinsics.py",

@@ -18,7 +18,7 @@ from overlay.app.compilation import (
 )
 from overlay.app.storage import index_write_errors
 from overlay.projection.projector import IndexProjector
-from parsers.jit import interpret
+from parsers.interpretation import interpret
 
 if TYPE_CHECKING:
     from overlay.projection.search_index import SearchIndex

@@ -192,9 +192,7 @@ def pad(space: _Workspace, lane: int, pos: int, end: int, size: int) -> int:
     return blocks
 
 
-def _hash_messages(
-    base: int, _end: int, starts: IntArray, stops: IntArray, _space: _Workspace, rows: Hashes
-) -> None:
+def _hash_messages(base: int, _end: int, starts: IntArray, stops: IntArray, _space: _Workspace, rows: Hashes) -> None:
     """As `hash_messages`, one after the other."""
     for number, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
         if stop - start < LARGE:
@@ -213,8 +211,8 @@ def _fold(base: int, count: int, _space: _Workspace, rows: Hashes) -> bool:
     return False
 
 
-def _sha256d(at: int, size: int) -> Hashes:
-    return np.frombuffer(sha256(sha256(string_at(at, size)).digest()).digest(), np.uint32)
+def _sha256d(begin: int, size: int) -> Hashes:
+    return np.frombuffer(sha256(sha256(string_at(begin, size)).digest()).digest(), np.uint32)
 
 
 @kernel("space", "rows", interpreted=_hash_messages)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from parsers import jit
 from parsers.bitcoin import block_loop as loop
 from parsers.bitcoin import tx
 from parsers.bitcoin.batch_sha256 import Hashes, digests, hash_ranges, strip_witnesses
@@ -25,7 +24,8 @@ from parsers.errors import BlockError
 
 __all__ = [
     "BlockScan", "Buffer", "SpenderIndex", "TxCandidate", "TxCandidates", "WatchedOutpoints", "has_witness", "header",
-    "inputs", "is_prepared", "merkle_root", "prepare", "scan", "spenders", "tx_offsets", "txids", "witness_tree", "worth_reading",
+    "inputs", "is_prepared", "merkle_root", "prepare",
+    "scan", "spenders", "tx_offsets", "txids", "witness_tree", "worth_reading",
 ]  # fmt: skip
 
 HEADER = 80
@@ -81,7 +81,7 @@ def prepare() -> None:
 
 def is_prepared() -> bool:
     """Whether the loop over a block's bytes is compiled or loaded."""
-    return jit.is_prepared(loop.scan)
+    return loop.is_prepared()
 
 
 class BlockScan(NamedTuple):
@@ -128,7 +128,7 @@ INTERPRETED_BYTES = 1 << 18
 
 def _scan(data: Buffer, watched: WatchedOutpoints, segwit: bool, options: int = 0) -> BlockScan:
     if len(data) > INTERPRETED_BYTES:
-        jit.wait_while_interpreted(loop.scan)
+        loop.wait_while_interpreted()
     count, pos = first_transaction(data)
     array, base = address(data)
     batches: list[npt.NDArray[np.int64]] = []

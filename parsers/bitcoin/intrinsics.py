@@ -5,11 +5,12 @@ These kernels take the addresses (int64) of bytes instead of arrays, so that the
 buffer. Loads are unchecked: the kernel checks the bounds before every load.
 """
 
+# ruff: noqa: ARG005, PLW0108 - Numba reads the names of a lambda's parameters, and compiles the inner one
+
 from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable
 from typing import Any
 
 import llvmlite.ir as llvm  # type: ignore[import-untyped,unused-ignore]
@@ -129,7 +130,9 @@ def _lowest(_context: Any, mask: Any) -> Any:
     return types.int64(mask), generate
 
 
-_copied, _mask, _index = intrinsic(_copy), intrinsic(_needles), intrinsic(_lowest)
+_copied: Any = intrinsic(_copy)
+_mask: Any = intrinsic(_needles)
+_index: Any = intrinsic(_lowest)
 _NEEDLE = re.compile(rb"(?=a2b|-m|[\0-\3]o)", re.DOTALL)
 
 
@@ -141,8 +144,8 @@ def copy(target: Address, source: Address, size: Address) -> int:
 
 def needles(address: Address) -> np.uint64:
     """As `_needles`."""
-    found = (match.start() for match in _NEEDLE.finditer(ctypes.string_at(int(address), 66)))
-    return np.uint64(sum(1 << position for position in found if position < 64))
+    positions = (match.start() for match in _NEEDLE.finditer(ctypes.string_at(int(address), 66)))
+    return np.uint64(sum(1 << position for position in positions if position < 64))
 
 
 def lowest(mask: np.uint64) -> int:

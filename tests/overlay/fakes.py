@@ -52,7 +52,7 @@ API_SYSTEMS = ("payments", "rating", "delegateos")
 class FakeEngine:
     """Finds documents whose name or description holds any word of the query, by id; remembers what it was asked."""
 
-    name, version, slow, is_compiling = "fake", "fake-1", False, False
+    name, version, slow, is_slow_engine, is_compiling, is_interpreted = "fake", "fake-1", False, False, False, False
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self.documents = sorted(documents, key=lambda document: document.id)

@@ -1,5 +1,5 @@
-"""`a2b up` that notes, in the file CALLS, kernels that are interpreted in the thread of the event loop, but for those of
-the table of watched outpoints: an event costs them 30 µs."""
+"""`a2b up` that notes, in the file CALLS, kernels that are interpreted in the thread of the event loop, but for those
+of the table of watched outpoints: an event costs them 30 µs."""
 
 from __future__ import annotations
 

@@ -18,11 +18,13 @@ from overlay.app.compilation import ALL_LOOPS, cache_folder, wait_until_compiled
 from tests.running import Running
 
 QUESTIONS = (
-    "chart", "dex chrat", "translate a contract into german", "pdf", "price of bitcoin", "weather in Miami", "mcp server",
+    "chart", "dex chrat", "translate a contract into german", "pdf", "price of bitcoin", "weather in Miami",
+    "mcp server",
     "agent that summarises papers", '"on-chain"', "chart -dex", "asdf qwer", "übersetzen", "file system tools", "the",
 )  # fmt: skip
 FILTERS = (
-    "", "&type=agent", "&currency=BSV", "&sort=price", "&sort=-updated", "&sort=name&limit=3", "&facets=tag,type,currency",
+    "", "&type=agent", "&currency=BSV", "&sort=price", "&sort=-updated", "&sort=name&limit=3",
+    "&facets=tag,type,currency",
     "&maxPrice=25&priceCurrency=USD", "&status=all&limit=2", "&words=all", "&duplicates=true",
 )  # fmt: skip
 OTHERS = (
