@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from argparse import Action, ArgumentParser, _SubParsersAction
 from collections.abc import Iterator, Mapping
@@ -36,6 +37,10 @@ def http_api() -> str:
         "only `fromBlock`, `toBlock`, `limit` and `offset` out of range are clamped. CORS allows all origins. Texts of",
         "listings are strangers' texts: show them escaped, execute nothing. `RateLimit` says how many requests are",
         "left: one that takes more processor time than others counts as several ([limits](operations.md#limits)).",
+        "",
+        f"Any route can answer {', '.join(_EVERYWHERE)}: a bad value, an unknown `a2b_` token, a limit, a fault",
+        "of this program, not now; one with a body also 408, 413 or 415; 304 answers If-None-Match. The others are",
+        "below, and what the packaged sample chain answers; `…` ends what is shortened, and lists have few elements.",
     ]
     printed: dict[str, str] = {}
     for path, operations in paths.items():
@@ -47,7 +52,7 @@ def http_api() -> str:
             lines += ["", f"Parameters: those of `{first}`."] if table and first != route else [table] * bool(table)
             for media, body in operation.get("requestBody", {}).get("content", {}).items():
                 lines += ["", f"Body: `{media}`", *_members(_resolved(body["schema"], schemas))]
-            lines += ["", f"Answers {', '.join(_answers(operation['responses']))}."]
+            lines += ["", f"Answers {', '.join(_answers(operation['responses']))}.", *_example(operation)]
     return "\n".join([*lines, *_item(schemas)]) + "\n"
 
 
@@ -97,10 +102,31 @@ def _values(schema: Mapping[str, Any]) -> str:
     return ", ".join(f"`{value}`" for value in schema["enum"]) if "enum" in schema else str(schema["type"])
 
 
+_EVERYWHERE = ("400", "401", "429", "500", "503")
+_WITH_BODIES = ("304", "408", "413", "415")
+
+
 def _answers(responses: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for status, response in responses.items():
+        if status in (*_EVERYWHERE, *_WITH_BODIES):
+            continue
         media = [name for name in response.get("content", ()) if name != "application/problem+json"]
         yield f"{status} ({', '.join(media)})" if media else status
+
+
+def _example(operation: Mapping[str, Any]) -> Iterator[str]:
+    """A request and its answer, as the OpenAPI document has them."""
+    for status, response in operation["responses"].items():
+        for content in response.get("content", {}).values():
+            for example in content.get("examples", {}).values():
+                body = next(iter(operation.get("requestBody", {}).get("content", {"": {}}).values()), {})
+                sent = f" with `{_json(body['examples']['sample']['value'])}`" if "examples" in body else ""
+                yield from ("", f"`{example['summary']}`{sent} is answered with {status}:", "", "```json")
+                yield from (_json(example["value"]), "```")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def command_line() -> str:
@@ -113,13 +139,26 @@ def command_line() -> str:
         "Exit codes: 0 yes, 1 a negative answer (not found, invalid, not verified),",
     ]
     lines += [
-        "2 wrong usage, 3 a source, server or database cannot be used. `--json` prints what the HTTP API answers."
+        "2 wrong usage, 3 a source, server or database cannot be used. `--json` prints what the HTTP API answers.",
+        "[Configuration](configuration.md) describes the settings: `--public-url` is `A2B_PUBLIC_URL`, and `--config`",
+        "names a file of them.",
     ]
     for name, parser in commands().items():
         lines += ["", f"## `a2b {name}`", "", f"{parser.description}", ""]
-        lines += ["| argument | |", "|---|---|"]
-        lines += [f"| {_spelling(action)} | {_help(action)} |" for action in parser._actions if action.dest != "help"]
+        actions = [action for action in parser._actions if action.dest != "help"]
+        settings = [action for action in actions if _is_setting(action)]
+        rows = [f"| {_spelling(action)} | {_help(action)} |" for action in actions if action not in settings]
+        lines += ["| argument | |", "|---|---|", *rows, ""] if rows else []
+        if settings:
+            lines += [f"Settings: {', '.join(f'`{action.option_strings[0]}`' for action in settings)}."]
+        elif rows:
+            lines.pop()
     return "\n".join(lines) + "\n"
+
+
+def _is_setting(action: Action) -> bool:
+    """A setting, which docs/configuration.md describes, or the file of settings."""
+    return action.dest == "config" or bool(re.match(r"A2B_[A-Z_]+: ", action.help or ""))
 
 
 def commands() -> dict[str, ArgumentParser]:

@@ -20,47 +20,35 @@ from tests.conftest import ROOT
 from tests.parsers.claims.motebit.signers import ALICE, BOB, NOW
 from tests.running import environment
 
-PAGES = ("claims.md", "rating.md")
+PAGE = (ROOT / "docs" / "documents.md").read_text()
 RANDOM = {"dct.txt"}
 """Files whose content differs from run to run."""
 
 WORKER, CLIENT = ALICE, BOB
 
 
-def page(name: str) -> str:
-    return (ROOT / "docs" / name).read_text()
+SHOWN: dict[str, str] = dict(re.findall(r"^`([\w.]+)`:\n\n```\w+\n(.*?)\n```$", PAGE, re.MULTILINE | re.DOTALL))
+"""The files that the page shows, by name."""
 
 
-def shown(name: str) -> dict[str, str]:
-    """The files that a page shows, by name."""
-    return dict(re.findall(r"^`([\w.]+)`:\n\n```\w+\n(.*?)\n```$", page(name), re.MULTILINE | re.DOTALL))
+def document(file: str) -> Any:
+    return json.loads(SHOWN[file]) if file.endswith(".json") else SHOWN[file] + "\n" * file.endswith(".md")
 
 
-def document(name: str, file: str) -> Any:
-    text = shown(name)[file]
-    return json.loads(text) if file.endswith(".json") else text + "\n" * file.endswith(".md")
-
-
-def commands(name: str) -> str:
-    """The shell blocks of a page that make documents."""
-    return "".join(re.findall(r"^```sh\n((?:[^`]*?)\.key(?:[^`]*?))^```$", page(name), re.MULTILINE))
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_the_commands_of_a_page_make_the_documents_that_it_shows(name: str, tmp_path: Path) -> None:
+def test_the_commands_of_the_page_make_the_documents_that_it_shows(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "a2b"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m overlay "$@"\n')
     program.chmod(0o755)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    commands = "".join(re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
     done = subprocess.run(
-        ["bash", "-e", "-c", commands(name)], cwd=tmp_path, env=environment(PATH=path), capture_output=True, text=True,
+        ["bash", "-e", "-c", commands], cwd=tmp_path, env=environment(PATH=path), capture_output=True, text=True,
         timeout=300,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    files = shown(name)
-    assert len(files) >= 2
-    for file, text in files.items():
+    assert len(SHOWN) == 14
+    for file, text in SHOWN.items():
         written = (tmp_path / file).read_text().rstrip("\n")
         if file not in RANDOM:
             assert written == text, file
@@ -81,69 +69,66 @@ def verdict(kind: str, value: Any, keys: Any = None, now: Any = NOW, **context: 
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "kind"),
+    ("file", "kind"),
     [
-        ("claims.md", "receipt.json", "receipt"),
-        ("claims.md", "delegation.json", "delegation"),
-        ("claims.md", "motebit.md", "identity"),
-        ("claims.md", "attestation.json", "attestation"),
-        ("rating.md", "receipt.json", "receipt-chain"),
+        ("receipt.json", "receipt-chain"),
+        ("delegation.json", "delegation"),
+        ("motebit.md", "identity"),
+        ("attestation.json", "attestation"),
     ],
 )
-def test_a_shown_document_verifies_by_itself(name: str, file: str, kind: str) -> None:
-    answer = verdict(kind, document(name, file))
+def test_a_shown_document_verifies_by_itself(file: str, kind: str) -> None:
+    answer = verdict(kind, document(file))
     assert (answer["verified"], answer.get("profile", "current")) == (True, "current")
     assert answer.get("allVerified", True) is True
-    changed = json.loads(json.dumps(document(name, file)).replace("8", "9"))
+    changed = json.loads(json.dumps(document(file)).replace("8", "9"))
     assert verdict(kind, changed)["verified"] is False
 
 
 def test_a_shown_delegation_is_verified_under_its_grant_and_refused_under_its_revocation() -> None:
-    token, grant, revocation = (document("claims.md", f"{name}.json") for name in ("delegation", "grant", "revocation"))
+    token, grant, revocation = (document(f"{name}.json") for name in ("delegation", "grant", "revocation"))
     assert verdict("delegation", token, grant=grant, revocations=[])["axes"]["revocation"] == {"status": "fresh"}
     assert verdict("delegation", token, grant=grant, revocations=[revocation])["error"] == "revoked"
 
 
 def test_the_shown_token_verifies_for_its_audience() -> None:
     keys = {WORKER.id: WORKER.key.hex()}
-    assert verdict("token", document("claims.md", "token.txt"), keys, audience="market:query")["verified"] is True
+    assert verdict("token", document("token.txt"), keys, audience="market:query")["verified"] is True
 
 
 def test_a_shown_succession_leads_from_the_key_of_the_shown_identity_file() -> None:
-    record = document("claims.md", "succession.json")
+    record = document("succession.json")
     assert record["old_public_key"] == WORKER.key.hex()
-    assert f'public_key: "{record["old_public_key"]}"' in document("claims.md", "motebit.md")
+    assert f'public_key: "{record["old_public_key"]}"' in document("motebit.md")
 
 
 def test_the_shown_dct_and_contract_are_the_clients() -> None:
-    dct = document("claims.md", "dct.txt")
+    dct = document("dct.txt")
     issued = read_dct(dct)["authority"]["issuedAt"]
     root = principal_of(CLIENT.seed)
     answer = verdict("dct", dct, [root], issued, operation="search", namespace="registry", resource="tool:search")
     assert answer["verified"] is True
-    contract, attestation = document("claims.md", "contract.json"), document("claims.md", "attestation.json")
+    contract, attestation = document("contract.json"), document("attestation.json")
     assert verdict("attestation", attestation, contract=contract)["verified"] is True
     (work,) = receipts_in("attestation", {"attestation": attestation, "contract": contract}, NOW)
     assert (work.record.worker, work.record.counter_signer) == (WORKER.key.hex(), CLIENT.key.hex())
 
 
 def test_the_documents_of_ratings_are_evidence_that_somebody_else_signed() -> None:
-    origin = re.search(r'"origin": "(\w+)"', page("rating.md"))
+    origin = re.search(r'"origin": "(\w+)"', PAGE)
     assert origin
-    assert bound_key(document("rating.md", "bind.txt"), WORKER.key.hex(), origin[1], NOW) == WORKER.key.hex()
-    _, work = receipts_in("receipt", document("rating.md", "receipt.json"), NOW)
+    assert bound_key(document("bind.txt"), WORKER.key.hex(), origin[1], NOW) == WORKER.key.hex()
+    _, work = receipts_in("receipt", document("receipt.json"), NOW)
     assert (work.record.worker, work.record.counter_signer) == (WORKER.key.hex(), CLIENT.key.hex())
     assert work.txid.startswith("5e4d3c2b")
-    keys = document("rating.md", "keys.json")["keys"]
+    keys = document("keys.json")["keys"]
     client = {"key_id": "client-1", "alg": "EdDSA", "public_key": principal_of(CLIENT.seed)}
-    evidence = {name: document("rating.md", f"{name}.json") for name in ("envelope", "request")}
+    evidence = {name: document(f"{name}.json") for name in ("envelope", "request")}
     (work,) = receipts_in("mrp-evidence", {**evidence, "keys": [*keys, client]}, NOW + 60_000)
     assert (work.record.worker, work.record.counter_signer) == (WORKER.key.hex(), CLIENT.key.hex())
 
 
 def test_the_pages_name_every_suite() -> None:
-    for name in (*PAGES, "relay.md"):
-        for suite in ("motebit-jcs-ed25519-b64-v1", "motebit-jwt-ed25519-v1"):
-            assert suite in page(name), f"{name} does not name {suite}"
-    assert "motebit-jcs-ed25519-hex-v1" in page("claims.md")
-    assert "motebit-jcs-ed25519-hex-v1" in page("relay.md")
+    for name in ("claims.md", "relay.md"):
+        for encoding in ("jcs-ed25519-b64", "jwt-ed25519", "jcs-ed25519-hex"):
+            assert f"motebit-{encoding}-v1" in (ROOT / "docs" / name).read_text(), name

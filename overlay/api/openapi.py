@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import ChainMap
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overlay.answers.schema_parts import ref
@@ -106,6 +108,9 @@ documents, because their faults are verdicts."""
 COMPONENTS: dict[str, Any] = SCHEMAS | body_schemas(BODIES) | _FREE_BODIES
 """The schemas of the answers and bodies of the API."""
 
+_EXAMPLES: dict[str, Any] = json.loads(Path(__file__).with_name("route_examples.json").read_text("utf-8"))
+"""A request and its answer on the packaged sample chain for each JSON route: `tests/route_examples.py` makes them."""
+
 
 def _header(name: str, description: str) -> dict[str, Any]:
     return {name: {"description": description, "schema": {"type": "string"}}}
@@ -168,8 +173,22 @@ def _operation(route: Route, describe: Iterable[Callable[[Route, dict[str, Any]]
         operation["requestBody"] = {"required": True, "content": {route.body_media: {"schema": ref(route.body)}}}
     for describe_operation in describe:
         describe_operation(route, operation)
+    _add_example(operation, _EXAMPLES.get(f"{route.method} {route.path}"))
     operation["responses"] = dict(sorted(operation["responses"].items(), key=_by_refusal))
     return operation
+
+
+def _add_example(operation: dict[str, Any], example: dict[str, Any] | None) -> None:
+    """Add a request to the body of the operation, and its answer to the response; shortened texts end with an
+    ellipsis."""
+    if example is None:
+        return
+    if example["body"] is not None and "requestBody" in operation:
+        for content in operation["requestBody"]["content"].values():
+            content["examples"] = {"sample": {"value": example["body"]}}
+    for media, content in operation["responses"][str(example["status"])]["content"].items():
+        if "json" in media:
+            content["examples"] = {"sample": {"summary": example["request"], "value": example["answer"]}}
 
 
 def _by_refusal(response: tuple[str, Any]) -> int:

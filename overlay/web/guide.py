@@ -3,6 +3,7 @@ the API page, and the OpenAPI document that it is made from."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -38,7 +39,8 @@ GROUPS = {
         "proofs": "how a listing is checked without trusting this server",
         "rating": "how receipts become a rating, and how to submit them",
         "probes": "visits to the endpoints of listings: what is sent, and how to opt out",
-        "claims": "signed documents of other systems: what is verified, and how they are made",
+        "claims": "signed documents of other systems: what is verified, and by which rules",
+        "documents": "one signed document of each kind, and the command that makes it",
         "delegation": "capability tokens of DelegateOS for this registry",
         "relay": "a relay of Motebit agents: tasks, settlement, deposits and withdrawals",
     },
@@ -190,7 +192,7 @@ async def api_group(request: web.Request) -> web.Response:
     schemas = _schemas_of([operation for _, _, operation in operations], document["components"]["schemas"])
     first = _first_with([operation for _, _, operation in operations])
     values = {"tag": tag, "operations": operations, "schemas": schemas, "type_of": type_of, "first_with": first}
-    return revalidated_page(request, "api_group.html", coded=coded, **values)
+    return revalidated_page(request, "api_group.html", coded=coded, pretty=pretty, **values)
 
 
 def _by_tag(document: dict[str, Any]) -> dict[str, list[tuple[str, str, dict[str, Any]]]]:
@@ -247,6 +249,11 @@ def type_of(schema: dict[str, Any]) -> str:
         return f"list of {type_of(schema['items'] or schema.get('prefixItems', [{}])[0])}"
     kind = schema.get("type", "any")
     return " or ".join(kind) if isinstance(kind, list) else str(kind)
+
+
+def pretty(value: Any) -> str:
+    """JSON to be read by people."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def coded(text: str) -> Markup:

@@ -19,6 +19,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from overlay.web.search_page import EXAMPLES
+from tests import route_examples
 from tests.conftest import ROOT
 from tests.running import Running
 
@@ -43,6 +44,16 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def folder(running: Running) -> Path:
     """The folder in which `a2b up` runs."""
     return running.cwd
+
+
+def test_the_examples_of_the_api_are_what_the_sample_chain_answers(running: Running) -> None:
+    examples = json.loads(route_examples.FILE.read_text())
+    requests = route_examples.requests()
+    assert {name: (example["request"], example["body"]) for name, example in examples.items()} == requests
+    for name, example in examples.items():
+        status, value = route_examples.answer(running.url, example["request"], example["body"])
+        assert (name, status) == (name, example["status"])
+        assert route_examples.agrees(example["answer"], value), (name, example["answer"], value)
 
 
 def test_there_are_questions() -> None:

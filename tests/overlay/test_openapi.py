@@ -227,6 +227,15 @@ def test_the_schemas_can_refuse(api: dict[str, Any]) -> None:
             validate(api, value, name)
 
 
+def test_every_json_route_of_the_api_shows_a_request_and_its_answer(api: dict[str, Any]) -> None:
+    for path, methods in api["paths"].items():
+        for operation in methods.values():
+            contents = [response.get("content", {}) for response in operation["responses"].values()]
+            examples = [media["examples"] for content in contents for media in content.values() if "examples" in media]
+            if path.startswith("/v1/") and any("application/json" in content for content in contents):
+                assert len(examples) == 1, path
+
+
 def test_no_system_describes_a_component_again() -> None:
     described = [*COMPONENTS, *(name for one in load_systems(NAMES) for name in one.schemas)]
     assert sorted(described) == sorted(set(described))
