@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import quote
 
 from indexer import http_body
 from indexer.chains.silence import AnswerClock
@@ -79,6 +80,9 @@ class Response(NamedTuple):
     status: int
     reason: str
     body: bytes
+
+
+_SHORTEST_SECRET, _MOST_SECRETS = 6, 64
 
 
 class HttpClient:
@@ -231,6 +235,10 @@ class HttpClient:
             text = text.replace(secret, "***")
         return text
 
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Replace these secrets in messages, too, from now on."""
+        self._secrets = tuple(dict.fromkeys([*secrets, *self._secrets]))[:_MOST_SECRETS]
+
     def obey_retry_after(self, response: aiohttp.ClientResponse) -> None:
         if response.status == 200:
             return
@@ -259,6 +267,15 @@ class HttpClient:
 def basic_login(user: str, password: str) -> str:
     """The header Authorization for a user and password (RFC 7617)."""
     return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+
+
+def login_secrets(user: str, password: str) -> list[str]:
+    """The forms in which a server may repeat a login, the longest first: of a short password only those beside the
+    name, as other words may hold it."""
+    encoded = quote(password, safe="")
+    pairs = {f"{user}:{password}", f"{quote(user, safe='')}:{encoded}", basic_login(user, password).split()[1]}
+    alone = {password, encoded} if len(password) >= _SHORTEST_SECRET else set[str]()
+    return sorted(pairs | alone, key=len, reverse=True)
 
 
 async def parse_json(raw: bytes, *, exact: bool = False) -> Any:

@@ -17,6 +17,7 @@ from indexer.chains.http_client import (
     SlowError,
     TooLargeError,
     basic_login,
+    login_secrets,
     parse_json,
 )
 from indexer.chains.options import web_address
@@ -73,7 +74,9 @@ class JsonRpc(HttpClient):
         secrets = [word for word in re.split(r"[/?&=:@]", url) if len(word) >= 8 and word not in shown]
         headers = {"Content-Type": "application/json"}
         if parts.username is not None:
-            headers["Authorization"] = basic_login(unquote(parts.username), unquote(parts.password or ""))
+            login = unquote(parts.username), unquote(parts.password or "")
+            headers["Authorization"] = basic_login(*login)
+            secrets = [*login_secrets(*login), *secrets]
         super().__init__(name, shown, headers=headers, secrets=secrets)
         self._url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 

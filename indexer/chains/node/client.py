@@ -19,6 +19,7 @@ from indexer.chains.http_client import (
     HttpClient,
     TooLargeError,
     basic_login,
+    login_secrets,
     parse_json,
 )
 from indexer.chains.jsonrpc import RpcError, RpcResponse, error_fields
@@ -133,6 +134,7 @@ class NodeClient(HttpClient):
         if response.error is None:
             return response.result
         code, message = error_fields(response.error)
+        message = self.redact(message)
         if code == WARMING_UP:
             raise SourceUnavailableError(f"{self.name}: {self.label} is starting: {message}")
         if code == SAFE_MODE:
@@ -243,7 +245,10 @@ class NodeClient(HttpClient):
 
     def _read_login(self) -> str | None:
         login = self.address.read_login()
-        return basic_login(*login) if login else None
+        if login is None:
+            return None
+        self.hide(login_secrets(*login))
+        return basic_login(*login)
 
 
 _NO_RESPONSE = RpcResponse()

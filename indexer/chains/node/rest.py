@@ -75,7 +75,7 @@ class Rest:
 
     def _refuse(self, status: int, body: bytes, hex_id: str) -> None:
         """Raise the error of a response: unknown block, busy, or REST disabled."""
-        message = body[:200].decode(errors="replace").strip()
+        message = self._client.redact(body.decode(errors="replace"))[:200].strip()
         if hex_id.encode() in body[:_MESSAGE_BYTES]:
             raise NoBlockError(message)
         if status in (429, 500, 502, 503, 504):

@@ -33,7 +33,7 @@ def price_ranks(segment: Segment, query: Query) -> Ints:
     it does not compare. A segment keeps those of its latest orders."""
     filters = offer_filter_of(query)
     rates = frozenset(query.rates.items()) if query.price_currency else None
-    key = query.price_currency, filters.per_day, filters.calls, rates
+    key = _compared_currency(segment, query), filters.per_day, filters.calls, rates
     ranks = segment.price_ranks.get(key)
     if ranks is None:
         ranks = _ranked(segment, query, filters)
@@ -41,6 +41,14 @@ def price_ranks(segment: Segment, query: Query) -> Ints:
             segment.price_ranks.clear()
         segment.price_ranks[key] = ranks
     return ranks
+
+
+def _compared_currency(segment: Segment, query: Query) -> str | None:
+    """The currency that prices are compared in; "" where a segment has no price that compares with it, whatever it
+    is called."""
+    currency = query.price_currency
+    is_made_up = currency is not None and not query.rates and segment.positions("currencies", [currency])[0] < 0
+    return "" if is_made_up else currency
 
 
 def rank_of_price(segment: Segment, query: Query, price: tuple[str, str]) -> tuple[int, bool]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 import subprocess
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,9 +16,11 @@ from aiohttp.test_utils import TestServer
 
 from indexer.chains import http_client, httpx_session
 from indexer.chains.http_client import HttpClient
+from indexer.chains.jsonrpc import JsonRpc
 from indexer.chains.node import client as node_client
 from indexer.chains.node.address import read as read_address
 from indexer.chains.node.client import NodeClient, RpcError
+from indexer.chains.node.rest import Rest, RestOffError
 from indexer.errors import SourceError, SourceRefusalError, SourceUnavailableError
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
@@ -75,6 +79,42 @@ async def test_a_login_is_refused_and_a_new_cookie_is_read(node: Node, kit: Chai
     node.login = ("__cookie__", "two")
     assert await client.fetch(int, "getblockcount") == kit.tip.height
     await client.close()
+
+
+@pytest.mark.parametrize("has_cookie", [False, True])
+@pytest.mark.parametrize("status", [200, 500, 503])
+async def test_a_login_that_a_node_or_an_endpoint_repeats_is_masked(
+    status: int, has_cookie: bool, tmp_path: Path
+) -> None:
+    async def repeat(request: web.Request) -> web.Response:
+        header = request.headers["Authorization"]
+        echo = f"{header} {b64decode(header.split()[1]).decode()} p%40ss-w0rd p@ss-w0rd"
+        text = echo if request.method == "GET" else json.dumps({"id": 1, "error": {"code": -8, "message": echo}})
+        return web.Response(status=status, text=text, content_type="application/json")
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", repeat)
+    async with TestServer(app) as server:
+        cookie = tmp_path / ".cookie"
+        cookie.write_text("user:p@ss-w0rd")
+        base = f"127.0.0.1:{server.port}"
+        with_login = f"http://user:p%40ss-w0rd@{base}"
+        node = NodeClient(
+            read_address("node", f"http://{base}" if has_cookie else with_login, str(cookie) if has_cookie else None)
+        )
+        endpoint, messages = JsonRpc("eth", with_login), list[str]()
+        node.pauses = endpoint.pauses = ()
+        requests = [node.fetch(int, "getblockcount"), endpoint.call("eth_chainId")]
+        for ask in [*requests, *([Rest(node).headers(bytes(32))] if status != 200 else [])]:
+            with pytest.raises((RpcError, SourceError, RestOffError)) as raised:
+                await ask
+            messages.append(str(raised.value))
+        await node.close()
+        await endpoint.close()
+    for message in messages:
+        assert "ss-w0rd" not in message
+        assert b64encode(b"user:p@ss-w0rd").decode() not in message
+    assert any("***" in message for message in messages)
 
 
 async def test_what_cannot_be_reached_or_is_no_url_is_named(node: Node) -> None:

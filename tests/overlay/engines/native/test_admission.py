@@ -4,6 +4,7 @@ filter are read for the candidates of another one only where these have fewer.""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from overlay.engines.native.admission import admitted
 from overlay.engines.native.builder import SegmentBuilder
 from overlay.engines.native.derived import derived
 from overlay.engines.native.manifest import SegmentEntry
+from overlay.engines.native.price_ranks import price_ranks
 from overlay.engines.native.segment import Segment
 from overlay.engines.native.tables import StringTable
 from overlay.search.query import Query
@@ -82,3 +84,12 @@ def test_terms_are_looked_up_again_once_too_many_are_remembered(
     for term in ("0", "1", "2", "0", "1", "own", "0"):
         segment.term_numbers([term])
     assert looked_up[1:] == [b"0", b"1", b"2", b"own", b"0"]
+
+
+def test_orders_by_currencies_that_no_listing_has_are_one_in_memory(segment: Segment) -> None:
+    segment.price_ranks.clear()
+    ranks = [price_ranks(segment, Query(price_currency=name, sort="price")) for name in ("AAA", "BBB", "CCC")]
+    assert [len(segment.price_ranks), *(array is ranks[0] for array in ranks)] == [1, True, True, True]
+    price_ranks(segment, Query(sort="price"))
+    price_ranks(segment, Query(price_currency="DDD", rates={"EUR": Decimal(2)}, sort="price"))
+    assert len(segment.price_ranks) == 3
