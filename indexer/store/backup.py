@@ -13,7 +13,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import IO, Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Engine, LargeBinary, Select, Table, func, insert, or_, select
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Enum,
+    Integer,
+    LargeBinary,
+    Select,
+    String,
+    Table,
+    func,
+    insert,
+    or_,
+    select,
+)
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, StatementError
 
 from indexer.model import SCHEMA
 from indexer.store.checks import kinds
@@ -22,7 +39,7 @@ from indexer.store.full_scan import BODIES_AT_ONCE, ROWS_AT_ONCE
 from indexer.store.migrations import PREVIOUS, PREVIOUS_VERSION, RENAMED, values_of_new_columns
 from indexer.store.process_lock import writer_lock
 from indexer.store.queries import upsert
-from indexer.store.schema import CHAIN, LAST_BACKUP, PROGRAM, checks, fill_rebuilt, meta, metadata
+from indexer.store.schema import CHAIN, LAST_BACKUP, PROGRAM, checks, fill_rebuilt, meta, metadata, restored_faults
 
 FORMAT = 1
 
@@ -143,6 +160,8 @@ def restore(
         with writing(engine) as connection:
             _check_empty(connection)
             count = _Restore(connection, progress).run(iter(lines))
+            if faults := restored_faults(connection):
+                raise BackupError(f"the backup is damaged: entries do not make {'; '.join(faults)}")
             fill_rebuilt(connection)
             before_commit()
             return count
@@ -201,8 +220,8 @@ class _Restore:
     def _add(self, values: list[Any], size: int) -> None:
         if len(values) != len(self._columns):
             raise BackupError(f"a row of {self._table.name} has {len(values)} values, not {len(self._columns)}")
-        types = (self._table.columns[name].type for name in self._columns)
-        row = dict(zip(self._columns, map(_decoded, types, values), strict=True))
+        columns = (self._table.columns[name] for name in self._columns)
+        row = dict(zip(self._columns, map(_decoded, columns, values), strict=True))
         self._batch.append(row | self._table.info["restored"])
         self._bytes += size
         if len(self._batch) >= ROWS_AT_ONCE or self._bytes >= 16 << 20:
@@ -210,7 +229,12 @@ class _Restore:
 
     def _flush(self) -> None:
         if self._batch:
-            self._connection.execute(insert(self._table).values(self._new_values), self._batch)
+            try:
+                self._connection.execute(insert(self._table).values(self._new_values), self._batch)
+            except StatementError as error:
+                if isinstance(error, DBAPIError) and not isinstance(error, IntegrityError | DataError):
+                    raise
+                raise BackupError(f"the backup is damaged: rows of {self._table.name}: {error.orig}") from None
         self._done += len(self._batch)
         self._batch, self._bytes = [], 0
         self._progress(self._done, 0)
@@ -222,13 +246,34 @@ class _Restore:
             raise BackupError("the backup is damaged: its last line does not agree with the others")
 
 
-def _decoded(kind: Any, value: Any) -> Any:
-    if not isinstance(kind, LargeBinary) or value is None:
-        return value
-    try:
-        return b64decode(value, validate=True)
-    except (ValueError, TypeError):
-        raise BackupError(f"the backup is damaged: {str(value)[:60]!a} are not bytes in base64") from None
+def _decoded(column: Column[Any], value: Any) -> Any:
+    """A value as its column takes it. Raises BackupError for one of another type: SQLite would store it."""
+    if value is None and column.nullable:
+        return None
+    if isinstance(column.type, LargeBinary):
+        try:
+            return b64decode(value, validate=True)
+        except (ValueError, TypeError):
+            raise BackupError(f"the backup is damaged: {str(value)[:60]!a} are not bytes in base64") from None
+    kind, title = next(pair for sort, pair in _KINDS.items() if isinstance(column.type, sort))
+    is_right = type(value) is kind
+    if is_right and kind is int:
+        is_right = -_INTEGERS <= value < _INTEGERS
+    elif is_right and kind is str:
+        words = column.type.enums if isinstance(column.type, Enum) else [value.encode("utf-8", "replace").decode()]
+        is_right = value in words
+    if not is_right:
+        shown = str(value)[:60]
+        raise BackupError(f"the backup is damaged: {shown!a} in {column.table.name}.{column.name} is not {title}")
+    return value
+
+
+_INTEGERS = 1 << 63
+_KINDS: dict[type, tuple[type, str]] = {
+    Boolean: (bool, "true or false"),
+    Integer: (int, "a whole number of 64 bits"),
+    String: (str, "a text that it takes"),
+}
 
 
 def _parsed(line: bytes) -> Any:

@@ -4,9 +4,10 @@ use, whichever component opens it: those of the core and of every part that decl
 from __future__ import annotations
 
 import logging
+import os
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -110,6 +111,8 @@ def connect(
     one with an incomplete import; StoreUnavailableError when it cannot be reached.
     """
     with _connecting(url) as engine, ExitStack() as after_error:
+        if create and not replica:
+            _make_private(engine)
         with engine.begin() as connection:
             is_changed = create and not replica and _prepare(engine, connection, migration, after_error)
             _check(connection, importing=importing, replica=replica)
@@ -131,6 +134,13 @@ def plan_migration(url: str) -> MigrationPlan:
         copy = _planned_copy(engine) if version == migrations.PREVIOUS else None
     engine.dispose()
     return MigrationPlan(str(version), tuple(missing), copy)
+
+
+def _make_private(engine: Engine) -> None:
+    """Make the file of a new SQLite database, which its user alone may read: the files beside it have its mode."""
+    if engine.dialect.name == "sqlite":
+        with suppress(OSError):  # it exists, or cannot be made, which opening it names
+            os.close(os.open(str(engine.url.database), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _declare_tables() -> None:

@@ -46,6 +46,7 @@ metadata = MetaData()
 _Type = TypeEngine[Any] | type[TypeEngine[Any]]
 
 _Fill = Callable[[Connection], None]
+_Judge = Callable[[Connection], list[str]]
 
 _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 """Text compared byte by byte, as SQLite does by default: ids are sorted as bytes (law 18)."""
@@ -111,6 +112,24 @@ def fills(table: Table) -> Callable[[_Fill], _Fill]:
         return fill
 
     return add
+
+
+def judges(table: Table) -> Callable[[_Judge], _Judge]:
+    """Decorates the function that names what is wrong with the restored rows of a table, and of others that belong to
+    it."""
+
+    def add(judge: _Judge) -> _Judge:
+        table.info["judge"] = judge
+        return judge
+
+    return add
+
+
+def restored_faults(connection: Connection) -> list[str]:
+    """The faults of restored rows, a sentence for each table with some."""
+    judged = [table for table in metadata.sorted_tables if "judge" in table.info]
+    faults = {table.name: table.info["judge"](connection) for table in judged}
+    return [f"{name}: {', '.join(texts[:3])}" for name, texts in faults.items() if texts]
 
 
 def fill_rebuilt(connection: Connection) -> None:

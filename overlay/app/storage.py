@@ -84,7 +84,7 @@ def need_server() -> None:
 def make_data_folder(settings: Settings) -> None:
     """Create the data folder where it is missing. Raises ServerMissingError, OSError."""
     need_server()
-    settings.data.mkdir(parents=True, exist_ok=True)
+    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     set_cache_folder(settings)
 
 
@@ -161,6 +161,7 @@ def open_index(settings: Settings, *, create: bool, for_search: bool = True) -> 
         raise _missing("index", Path(path))
     if create:
         make_data_folder(settings)
+        index_folder(settings).mkdir(mode=0o700, parents=True, exist_ok=True)
     elif path and not is_writable(Path(path)):
         warn_read_only(Path(path).parent)
         return open_at(f"{scheme}:{readable_copy(Path(path))}")

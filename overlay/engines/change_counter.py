@@ -19,7 +19,7 @@ class ChangeCounter:
         increased. Raises OSError; ValueError when the file is too short and may not be written."""
         try:
             flags = os.O_RDWR | os.O_CREAT if make else os.O_RDONLY
-            file = os.open(path, flags | os.O_CLOEXEC, 0o644)
+            file = os.open(path, flags | os.O_CLOEXEC, 0o600)
         except OSError as error:
             if not make or error.errno not in _READ_ONLY:
                 raise

@@ -153,7 +153,7 @@ class IndexVersions:
         for path in (*folder.iterdir(), folder, self._root):
             flush(path)
         try:
-            with new_file(self._pointer, beside=self._pointer.with_suffix(".live-new")) as file:
+            with new_file(self._pointer, mode=0o600, beside=self._pointer.with_suffix(".live-new")) as file:
                 write(file, f"{folder.name}\n".encode())
         finally:
             with suppress(OSError, ValueError, TypeError):  # it may be another user's: readers look once a second, too
@@ -189,7 +189,7 @@ class IndexVersions:
     def _locked(self, name: str, mode: int, busy_message: str, timeout: float = 0.0) -> Iterator[int]:
         """Hold a lock; yields the locked file. Raises BusyError after `timeout` seconds."""
         self._root.mkdir(parents=True, exist_ok=True)
-        file = os.open(self._path(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = os.open(self._path(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             until = monotonic() + timeout
             while not _taken(file, mode):

@@ -53,7 +53,7 @@ def _beside(folder: Path) -> Iterator[Path]:
     """A new folder beside `folder`. It is removed unless it is renamed, as are the remains of a killed process."""
     beside = folder.with_name(f"{folder.name}.copying")
     beside.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder.with_name(f"{folder.name}.copying-lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    lock = os.open(folder.with_name(f"{folder.name}.copying-lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -163,11 +163,13 @@ def doctor(folder: Path, *arguments: str, code: int) -> list[str]:
 
 
 def test_a_program_that_runs_well_is_healthy_and_its_backup_is_seen(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir(mode=0o700)
-    port = str(free_port())
+    data, port = tmp_path / "data", str(free_port())
     use = ("--chains", SAMPLE, "--port", port)
     with Running("up", *use, "--data", str(tmp_path / "data"), cwd=tmp_path) as running:
         running.until_ready()
+        private = [data, data / "index", *data.glob("a2b.db*[!k]"), *(data / "index").glob("native*/*")]
+        assert len(private) > 6
+        assert not [path for path in private if path.stat().st_mode & 0o077], "a2b.db and index are of this user alone"
         assert doctor(tmp_path, *use, code=0) == []
         assert doctor(tmp_path, "--port", port, code=0) == [], "the packaged chain needs not be configured"
         done = a2b_here("doctor", "--data", str(tmp_path / "data"), *use, cwd=tmp_path)

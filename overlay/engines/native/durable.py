@@ -24,7 +24,7 @@ LARGE = 1 << 20
 def replace(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Make a file of parts, which are bytes, durably (`durable_files.new_file`), for one writer at a time. Raises
     OSError; then `path` is as before, or new where only its folder could not be synced."""
-    with durable_files.new_file(path, mode=0o644, beside=path.with_name(path.name + BESIDE)) as file:
+    with durable_files.new_file(path, mode=0o600, beside=path.with_name(path.name + BESIDE)) as file:
         for part in parts:
             durable_files.write(file, part)
 

@@ -20,7 +20,7 @@ class FolderLock:
         """Take it. Raises BusyError where another process holds it, or where this one may not write; EngineError when
         the disk fails."""
         try:
-            file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise BusyError(f"the index in {folder} cannot be written: {error}") from error
         self._file = file

@@ -14,7 +14,7 @@ from sqlalchemy import BigInteger, Connection, Engine, Index, String, delete, ex
 from indexer.store.database import writing
 from indexer.store.locks import advisory_lock
 from indexer.store.queries import Queries, Row, upsert
-from indexer.store.schema import keys, original_table, required
+from indexer.store.schema import judges, keys, original_table, required
 
 LEDGER_LOCK = advisory_lock("l")
 """While the ledger of the relay is written."""
@@ -115,13 +115,20 @@ class Ledger(Queries):
         return self._counts(select(ledger_balances.c.account, ledger_balances.c.amount))
 
     def faults(self) -> list[str]:
-        """The accounts with a balance that is not the sum of their postings, and the entries that do not sum to
-        zero."""
-        sums = select(ledger_postings.c.account, func.sum(ledger_postings.c.amount)).group_by(ledger_postings.c.account)
-        entries = select(ledger_postings.c.kind, ledger_postings.c.ref).group_by(
-            ledger_postings.c.kind, ledger_postings.c.ref
-        )
-        uneven = entries.having(func.sum(ledger_postings.c.amount) != 0)
-        booked, posted = self.balances(), self._counts(sums)
-        wrong = [account for account in booked.keys() | posted.keys() if booked.get(account) != posted.get(account)]
-        return wrong + [f"{row['kind']} {row['ref']}" for row in self._rows(uneven)]
+        """As `ledger_faults`."""
+        with self._engine.connect() as connection:
+            return ledger_faults(connection)
+
+
+@judges(ledger_balances)
+def ledger_faults(connection: Connection) -> list[str]:
+    """The accounts with a balance that is not the sum of their postings, and the entries that do not sum to zero."""
+    total = func.sum(ledger_postings.c.amount)
+    posted = connection.execute(select(ledger_postings.c.account, total).group_by(ledger_postings.c.account))
+    booked = connection.execute(select(ledger_balances.c.account, ledger_balances.c.amount))
+    entries = select(ledger_postings.c.kind, ledger_postings.c.ref).group_by(*ledger_postings.c["kind", "ref"])
+    uneven = connection.execute(entries.having(total != 0))
+    sums = {account: int(amount) for account, amount in posted}
+    balances = {account: int(amount) for account, amount in booked}
+    wrong = sorted(account for account in sums.keys() | balances.keys() if sums.get(account) != balances.get(account))
+    return wrong + [f"{kind} {ref}" for kind, ref in uneven]
