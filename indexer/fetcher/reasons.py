@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 SENTENCES: dict[str, str] = {
@@ -90,6 +91,14 @@ OFF_PORT = frozenset(("fetch-port", PORT_SILENT, PORT_LIMIT))
 is neither in trouble nor well."""
 
 
+_WITHOUT_DETAIL = (
+    (re.compile(r"than \{\}(?: times| redirects)?"), "than allowed"),
+    (re.compile(r" with status \{\}"), " with another status than 200"),
+    (re.compile(r"(?::(?: status)?| to fetch| within|, not| on port|; [a-zA-Z0-9 -]+ i[ns])? \{\}"), ""),
+)
+"""The parts of sentences that need a detail, and what is there without one."""
+
+
 class Refusal(NamedTuple):
     """A reason code and its subject."""
 
@@ -98,8 +107,13 @@ class Refusal(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The sentence of the code, filled with the detail if there is one."""
-        return SENTENCES[self.code].replace("{}", self.detail).removesuffix(": ")
+        """The sentence of the code, filled with the detail; without one, a sentence that names none."""
+        sentence = SENTENCES[self.code]
+        if self.detail:
+            return sentence.replace("{}", self.detail)
+        for pattern, instead in _WITHOUT_DETAIL:
+            sentence = pattern.sub(instead, sentence)
+        return sentence
 
     @property
     def final(self) -> bool:

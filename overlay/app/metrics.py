@@ -189,12 +189,8 @@ def _rates(rates: Mapping[str, Any] | None) -> Iterator[Metric]:
         "a2b_rates_feed_age_seconds", "Age of the newest quote of a feed.", labels=["feed", "base"]
     )
     usable = GaugeMetricFamily("a2b_rates_feed_usable", "1 while a feed's quote may be used.", labels=["feed", "base"])
-    seen: set[tuple[str, str]] = set()
     for feed in rates["feeds"]:
         labels = (feed["source"], feed["base"])
-        if labels in seen:  # the preferred one of two at the same host
-            continue
-        seen.add(labels)
         usable.add_metric(labels, float(feed["usable"]))
         if feed["age"] is not None:
             ages.add_metric(labels, feed["age"])

@@ -231,6 +231,10 @@ def trust_rows(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield "failed", f"a check at {failure['at']}: {failure['reason']}"
     if rating := item.get("rating"):
         yield "rating", rating_words(rating)
+    if identity := item.get("motebit"):
+        reason = f": {identity['reason']}" if identity.get("reason") else ""
+        stated = "verified: its host serves it" if identity.get("verified") else f"not verified{reason}"
+        yield "identity", f"{on_one_line(identity['id'])} ({stated})"
     if drift := item.get("drift"):
         yield "drifted", f"serves {drift['cardSha256']} since {drift['since']}"
     shown = item.get("anchors", ())

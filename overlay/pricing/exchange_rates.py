@@ -6,7 +6,7 @@ The indexing process fetches them from feeds (`indexer.rates.rates_fetcher`); th
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -188,13 +188,14 @@ class ExchangeRates:
         current = next(iter(self.usable()), None)
         members = self.table_json(current) if current else {"source": None, "at": None, "age": None, "base": None}
         if feed_statuses:
-            return members | {"feeds": [_feed_json(feed_status, self._clock()) for feed_status in feed_statuses]}
+            feeds_now = [_feed_json(feed_status, self._clock()) for feed_status in feed_statuses]
+            return members | {"feeds": _told_apart(feeds_now)}
         usable = self.usable()
         feeds: dict[str, dict[str, Any]] = {}
         for table in self._tables:  # a feed's accepted rates come before those that replace its refused ones
             feed = feeds.setdefault(self._feeds[table], self.table_json(table) | {"usable": table in usable})
             feed |= refused_json(self._refused.get(table, {}))
-        return members | {"feeds": [*feeds.values()]}
+        return members | {"feeds": _told_apart([*feeds.values()])}
 
     def _age(self, table: RateTable) -> int:
         return max(0, int(self._clock()) - table.quoted_at)
@@ -227,6 +228,17 @@ def table_version(table: RateTable) -> str:
 
 def _members(table: RateTable) -> tuple[object, ...]:
     return tuple(getattr(table, name) for name in _ATTRIBUTES)
+
+
+def _told_apart(feeds: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Feeds of one base at one host, of which only the host is shown, with a number from the second on."""
+    counts = Counter[tuple[str, str]]()
+    for feed in feeds:
+        source_and_base = feed["source"], feed["base"]
+        counts[source_and_base] += 1
+        if (number := counts[source_and_base]) > 1:
+            feed["source"] += f" ({number})"
+    return feeds
 
 
 def _feed_json(status: FeedStatus, now: float) -> dict[str, Any]:

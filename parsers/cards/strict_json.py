@@ -72,7 +72,8 @@ def loads(body: bytes) -> tuple[Any, tuple[Reason, ...]]:
     try:
         value = decoder.decode(text)
     except json.JSONDecodeError as error:
-        _refuse("card-json", f"{error.msg[:1].lower()}{error.msg[1:]} at line {error.lineno}, column {error.colno}")
+        what = f"{error.msg[:1].lower()}{error.msg[1:]}".removesuffix(" at").rstrip(": ")
+        _refuse("card-json", f"{what} at line {error.lineno}, column {error.colno}")
     if (lone := _lone_surrogate(body)) is not None:
         _refuse("card-surrogate", f"{lone[0].decode()} at {_line_and_column(body, lone.start())}")
     return value, tuple(_duplicates(value, repeated)) if repeated else ()

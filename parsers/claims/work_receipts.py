@@ -140,6 +140,9 @@ KINDS: dict[str, Callable[[Any, int, KeyRing], list[WorkReceipt]]] = {
 def bound_key(token: Any, public_key: str, origin: str, now: int) -> str:
     """The key (hex) that consents to work for a listing, by a signed bearer token of Motebit for the audience
     BIND_AUDIENCE with the listing as `origin`. Raises DocumentError."""
+    if not public_key:
+        detail = "the card states no key: give its x-motebit a publicKey, 64 lower-case hex digits, and register it"
+        raise DocumentError("bad-key", detail)
     key = hex_bytes(public_key, 32)
     if key is None:
         raise DocumentError("bad-key", "the card's public key is not 64 lower-case hex digits")

@@ -47,6 +47,17 @@ def test_a_token_from_its_issue_to_its_revocation(tmp_path: Path) -> None:
     assert denied.returncode == 1
     assert a2b_here("dct", "verify", "leaf", "--root", TO, "--json", cwd=tmp_path).returncode == 1
 
+    for key, options, why in (
+        ("identity.json", (), "did not sign block 1, so its revocation would never count; it signed 0 of the blocks 0 "
+         "to 1 (--chain"),
+        ("agent.key", ("--block", "0"), "did not sign block 0, so its revocation would never count; it signed 1 of"),
+        ("agent.key", ("--chain",), "did not sign a block above block 1"),
+        ("agent.key", ("--chain", "--block", "0"), "did not sign a block above block 0"),
+    ):  # fmt: skip
+        refused = a2b_here("dct", "revoke", "leaf", *options, "--key-file", key, cwd=tmp_path)
+        assert (refused.returncode, refused.stdout, why in refused.stderr) == (2, "", True), refused.stderr
+    for key, options in (("agent.key", ()), ("identity.json", ("--block", "0"))):
+        assert a2b_here("dct", "revoke", "leaf", *options, "--key-file", key, cwd=tmp_path).returncode == 0
     entry = a2b_here("dct", "revoke", "leaf", "--chain", "--key-file", "identity.json", cwd=tmp_path)
     others = [revocation(STRANGER, completed.stdout.strip())] * 999
     (tmp_path / "list.json").write_text(json.dumps({"revocations": [*others, json.loads(entry.stdout)]}))

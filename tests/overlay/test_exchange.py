@@ -248,6 +248,10 @@ def test_status_tells_the_table_in_use_and_every_feed() -> None:
         feed_status(quoted_at=NOW - 5, until=NOW + 5, refused={"X": "median"}),
     ]
     state = exchange(FIRST).status(reports)
+    two = exchange().status([*reports, feed_status(code="signature", error="")])
+    assert two is not None
+    names = [feed["source"] for feed in two["feeds"]]
+    assert names == ["https://c.example", "https://c.example (2)", "https://c.example (3)"]
     never = exchange().status([feed_status(code="unreachable", error="...")])
     assert state is not None
     assert [(feed["usable"], feed.get("code"), feed.get("leftOut")) for feed in state["feeds"]] == [

@@ -178,13 +178,22 @@ def _revocations(file: Path) -> list[Any]:
 
 def revoke(args: Namespace) -> int:
     """Print a signed revocation."""
-    from parsers.claims.delegateos.token_issue import inspect_dct, revoke_block
+    from parsers.claims.delegateos.signed_objects import principal_of
+    from parsers.claims.delegateos.token_issue import block_signers, inspect_dct, revoke_block
 
-    ids = inspect_dct(_token(args))["revocationIds"]
+    token, seed = _token(args), signing_key(args)
+    ids, signers = inspect_dct(token)["revocationIds"], block_signers(token)
     block = len(ids) - 1 if args.block is None else args.block
     if not 0 <= block < len(ids):
         raise UsageError(f"the token has the blocks 0 to {len(ids) - 1}")
-    say_json(revoke_block(signing_key(args), ids[block], _time(time.time()), "chain" if args.chain else "block"))
+    if principal_of(seed) not in (signers[:block] if args.chain else signers[block : block + 1]):
+        signed = [str(number) for number, signer in enumerate(signers) if signer == principal_of(seed)]
+        raise UsageError(
+            f"this key did not sign {f'a block above block {block}' if args.chain else f'block {block}'}, so its "
+            f"revocation would never count; it signed {', '.join(signed) or 'no block'} of the blocks 0 to "
+            f"{len(ids) - 1}{'' if args.chain or not signed else ' (--chain revokes a block below these)'}"
+        )
+    say_json(revoke_block(seed, ids[block], _time(time.time()), "chain" if args.chain else "block"))
     return 0
 
 

@@ -80,6 +80,11 @@ def revoke_block(seed: bytes, revocation_id: str, revoked_at: str, scope: str = 
     return {**entry, "signature": sign_object(seed, entry)}
 
 
+def block_signers(serialized: Any) -> list[str]:
+    """The principal that each block of a token names as its signer, unverified. Raises DocumentError."""
+    return [block.get("attenuator", block.get("issuer")) for block in blocks(read_dct(serialized))]
+
+
 def inspect_dct(serialized: Any) -> dict[str, Any]:
     """The content of a token, unverified. Raises DocumentError."""
     token = read_dct(serialized)

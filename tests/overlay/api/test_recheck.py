@@ -13,7 +13,7 @@ from aiohttp import ClientSession
 
 from indexer.fetcher.domain_badges import BadgeQueue
 from indexer.fetcher.host_names import HostNames
-from indexer.fetcher.reasons import Refusal
+from indexer.fetcher.reasons import SENTENCES, Refusal
 from indexer.setting_values import Quota
 from indexer.store import Store, Writer, block_writer, visits
 from indexer.store.badges import BADGE_CHECK
@@ -74,6 +74,29 @@ async def test_the_host_of_an_inscribed_agent_is_visited_again(
     identity = Recheck("identity", "echo.example", "new", "", "", None, NOW)
     assert of_systems == [identity for system in installed() if system.name == "motebit"]
     assert due(store.engine, BADGE_CHECK, NOW + RECHECK_PAUSE) == [(NOW + RECHECK_PAUSE, "echo.example")]
+
+
+@pytest.mark.parametrize("code", SENTENCES)
+def test_a_reason_without_a_detail_is_a_whole_sentence(code: str) -> None:
+    sentence = Refusal(code).sentence
+    assert "{}" not in sentence
+    assert "  " not in sentence
+    assert sentence.split()[-1] not in (
+        "status",
+        "within",
+        "with",
+        "on",
+        "port",
+        "fetch",
+        "than",
+        "not",
+        "is",
+        "in",
+        "to:",
+    )
+    assert not sentence.endswith((":", ",", " "))
+    if "{}" in SENTENCES[code]:
+        assert Refusal(code, "7").sentence == SENTENCES[code].replace("{}", "7")
 
 
 async def test_a_failed_check_is_in_the_listing_and_in_the_next_recheck_at_once(

@@ -90,3 +90,13 @@ async def test_ten_customers_have_stars_beside_the_counts(tmp_path: Path) -> Non
     assert stars == int(item["rating"]["score"] * 50) / 10
     for where, text in shown(item).items():
         assert f"10 paid tasks, 10 customers, {stars} of 5 stars" in text, where
+
+
+def test_show_names_the_identity_of_an_agent_and_whether_its_host_serves_it() -> None:
+    for members, words in (
+        ({"verified": True}, "verified: its host serves it"),
+        ({"verified": False}, "not verified"),
+        ({"verified": False, "reason": "key-changed"}, "not verified: key-changed"),
+    ):
+        rows = dict(trust_rows({"motebit": {"id": "0197a1b2", **members}}))
+        assert rows == {"identity": f"0197a1b2 ({words})"}

@@ -31,6 +31,7 @@ def refusal(body: bytes) -> str:
     with pytest.raises(CardError) as caught:
         loads(body)
     (reason,) = caught.value.reasons
+    assert not re.search(r"\bat at\b|: at\b|  ", reason.sentence), reason.sentence
     return reason.code
 
 

@@ -153,6 +153,10 @@ def test_a_printed_token_holds_as_its_profile_and_authorizes_nothing() -> None:
     with pytest.raises(DocumentError) as refused:
         bound_key(bind, ALICE.key.hex(), "a_0", NOW)
     assert refused.value.code == "legacy-profile"
+    for stated, why in (("", "the card states no key: give its x-motebit a publicKey"), ("00", "is not 64 lower-case")):
+        with pytest.raises(DocumentError, match=why) as refused:
+            bound_key(bind, stated, "a_0", NOW)
+        assert refused.value.code == "bad-key"
 
 
 def flat_file(comment: str) -> str:
