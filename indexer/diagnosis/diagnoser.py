@@ -90,7 +90,7 @@ class Diagnoser:
             stored = self._of_stored(outpoint.txid, outpoint.vout) or self._of_other_output(outpoint)
         else:
             stored = self._with_ignored(self._of_stored(outpoint.txid))
-        return stored or self._of_source(outpoint.txid) or _unseen(outpoint.txid)
+        return stored or self._of_source(outpoint.txid) or self._unseen(outpoint.txid)
 
     def by_raw(self, raw: bytes) -> dict[str, Any]:
         """Diagnose a raw transaction, for the first chain on which it can be one. Raises ParseError for other bytes."""
@@ -173,6 +173,26 @@ class Diagnoser:
             return None
         transaction = tx.read_exactly(located.raw, segwit=network.rules.segwit)
         return self._alone(transaction, located.chain, network, _UNCONFIRMED if located.unconfirmed else _MINED)
+
+    def _unseen(self, txid: bytes) -> dict[str, Any]:
+        hex_id = txid[::-1].hex()
+        if (reverted := self._store.outbox.reverted(hex_id)) is not None:
+            chain, height = reverted
+            detail = (
+                f"it was in a block of {chain} above height {height}, which a reorganisation took from the chain "
+                "(revert); it is listed again once it is in another block, unless its coins are spent otherwise"
+            )
+            seen = step("seen", detail, ok=False)
+        else:
+            detail = (
+                "the registry has no record of it: it is not in a block that is indexed, or nothing in it is meant for "
+                "the registry; diagnose its raw bytes to see what they would say"
+            )
+            seen = step("seen", detail, ok=False)
+        return {
+            "txid": hex_id, "found": False, "where": "nowhere", "source": None,
+            "steps": [seen], "records": [], "listed": [],
+        }  # fmt: skip
 
     def _of_mempool(self, txid: bytes, pending: list[Unconfirmed]) -> dict[str, Any]:
         chain, event = pending[0]
@@ -379,14 +399,3 @@ class _PastRegistrations:
         if taken is None:
             return None
         return Reason("spent-elsewhere", f"{taken.event.txid[::-1].hex()} in block {taken.height:,}")
-
-
-def _unseen(txid: bytes) -> dict[str, Any]:
-    detail = (
-        "the registry has no record of it: it is not in a block that is indexed, or nothing in it is meant for the "
-        "registry; diagnose its raw bytes to see what they would say"
-    )
-    return {
-        "txid": txid[::-1].hex(), "found": False, "where": "nowhere", "source": None,
-        "steps": [step("seen", detail, ok=False)], "records": [], "listed": [],
-    }  # fmt: skip

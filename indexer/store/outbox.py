@@ -28,6 +28,10 @@ _EPOCH = select(meta.c.value).where(meta.c.key == "epoch").scalar_subquery()
 _NEWEST = select(func.coalesce(func.max(changes.c.seq), 0)).scalar_subquery()
 
 
+_LOOKED_AT = 100_000
+"""Changes in which a revert of a transaction is looked for: no index has the ids."""
+
+
 class Change(NamedTuple):
     """A row of the outbox: look at `id` again. `op` is upsert, remove or revert."""
 
@@ -72,6 +76,15 @@ class OutboxQueries(Queries):
     def epoch(self) -> str:
         """The epoch of the last sequence number."""
         return self.position().epoch
+
+    def reverted(self, txid: str) -> tuple[str, int] | None:
+        """The chain and height down to which blocks were rolled back, by the last reorganisation, among the newest
+        changes, in which a registration of this transaction (hex) left the chain; None where none did."""
+        newest = self._scalar(select(_NEWEST))
+        same = (changes.c.op == "revert", changes.c.id > f"{txid}_", changes.c.id < f"{txid}`")
+        rows = select(changes.c.chain, changes.c.height).where(changes.c.seq > newest - _LOOKED_AT, *same)
+        row = next(iter(self._rows(rows.order_by(changes.c.seq.desc()).limit(1))), None)
+        return None if row is None else (row["chain"], row["height"])
 
     def has(self, epoch: str, seq: int) -> bool:
         """Whether a position is of this database: the run of that epoch wrote here at least up to it. One of a later

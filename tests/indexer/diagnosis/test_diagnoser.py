@@ -74,6 +74,23 @@ async def test_a_listed_registration_passes_every_step(indexing: Indexing, kit: 
     )  # fmt: skip
 
 
+async def test_what_a_reorganisation_took_from_the_chain_is_named_until_it_is_mined_again(
+    indexing: Indexing, kit: ChainKit
+) -> None:
+    first = kit.inscribe(agent())
+    kit.mine(first)
+    await diagnoser(indexing, kit)
+    fork = kit.mine(parent=kit["1"])
+    kit.mine(parent=fork)
+    answer = (await diagnoser(indexing, kit)).by_name(hex_id(first))
+    assert (answer["found"], answer["where"], failed(answer)) == (False, "nowhere", [("seen", None)])
+    assert "it was in a block of demo above height 1, which a reorganisation took" in answer["steps"][0]["detail"]
+    other = (await diagnoser(indexing, kit)).by_name("ab" * 32)
+    assert "reorganisation" not in other["steps"][0]["detail"]
+    kit.mine(first, parent=kit.blocks[-1])
+    assert (await diagnoser(indexing, kit)).by_name(hex_id(first))["listed"] == [str(first)]
+
+
 async def test_what_nobody_has_seen_is_not_found_and_says_what_to_try(indexing: Indexing, kit: ChainKit) -> None:
     diagnosis = (await diagnoser(indexing, kit)).by_name("ab" * 32)
     assert (diagnosis["found"], diagnosis["where"], failed(diagnosis)) == (False, "nowhere", [("seen", None)])
