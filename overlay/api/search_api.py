@@ -31,6 +31,7 @@ from overlay.api.request_cost import in_thread
 from overlay.api.search_request import ABOVE_THE_TIP, SearchRequest, check_cursor, from_pairs
 from overlay.api.search_statistics import CountedSearch, counted
 from overlay.api.services import AppServices
+from overlay.api.unquoted_currencies import without_idle_note
 from overlay.engines import IndexPosition, NotReadyError
 from overlay.listings.recent_changes import aged_hits
 from overlay.search import query_syntax
@@ -170,7 +171,7 @@ async def read_search(
     if after is not None and index is not None and after.seq > index.seq:
         newest, _ = await in_thread(services.store.newest)
         raise _older_index() if after.seq <= newest else bad_request("cursor-expired", _UNKNOWN, "cursor")
-    return search_request
+    return await without_idle_note(search_request, services.engine, index)
 
 
 def _older_index() -> ProblemError:

@@ -34,6 +34,9 @@ from parsers.cards.rate_table import RateTable
 ABOVE_THE_TIP = "above-the-tip"
 """The code of a height above the indexed one."""
 
+QUOTED_ONLY = "quoted-only"
+"""The code of the note that offers in currencies without a quote were not compared."""
+
 NO_CHAIN = "no-chain"
 """The code of a height that is compared with nothing, as no chain is configured."""
 
@@ -397,7 +400,7 @@ def _on_prices(
         yield Fault(code, detail, "priceCurrency" if "priceCurrency" in values_by_name else None)
     else:
         detail = f"offers in a currency that {table.source} does not quote were not compared by price"
-        yield Fault("quoted-only", detail)
+        yield Fault(QUOTED_ONLY, detail)
         if note := exchange.last_good_note(table, price_currency):
             yield Fault("refused-quote", note)
 

@@ -22,12 +22,12 @@ from overlay.api.services import AppServices
 from overlay.app.http_app import ROUTES
 from overlay.app.metrics import exposition
 from overlay.pricing.exchange_rates import MAX_RETIRED, RETIRED_SECONDS, ExchangeRates
-from overlay.search.query import Cheapest, Hit, Hits
+from overlay.search.query import Cheapest, Hit, Hits, Query
 from parsers.cards.rate_table import RateTable
 from parsers.claims.amount_due import PaymentRefusedError
 from tests.overlay.calls import get
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import changed
+from tests.overlay.fakes import FakeEngine, changed
 
 NOW = 1_800_000_000
 
@@ -199,6 +199,32 @@ async def test_answers_about_prices_change_their_tag_with_the_rates_and_others_d
     assert tags[0] != tags[3]
     assert tags[1] == tags[4]
     assert tags[2] != tags[5]
+
+
+class Taking(FakeEngine):
+    """An engine whose listings name these currencies."""
+
+    names: tuple[str, ...] = ()
+    count = 0
+
+    def search(self, query: Query) -> Hits:
+        self.count += query.facets == ("acceptedCurrency",)
+        hits, counts = super().search(query), tuple((name, 1) for name in self.names)
+        return replace(hits, facets={"acceptedCurrency": counts}, facet_totals={"acceptedCurrency": len(counts)})
+
+
+@pytest.mark.parametrize(("names", "codes"), [(("usd", "BSV"), None), ((), None), (("USD", "XYZ"), ["quoted-only"])])
+async def test_that_unquoted_currencies_are_not_compared_is_noted_where_there_are_some(
+    serve: Serve, services: AppServices, names: tuple[str, ...], codes: list[str] | None
+) -> None:
+    assert isinstance(services.engine, FakeEngine)
+    services.engine.__class__ = Taking
+    services.engine.names = names  # type: ignore[attr-defined]
+    client = await serve(changed(services, exchange=exchange(FIRST)))
+    for _ in range(2):
+        notes = (await get(client, "/v1/search?maxPrice=1&priceCurrency=usd")).get("notes")
+        assert (notes and [note["code"] for note in notes]) == codes
+    assert services.engine.count == 1  # type: ignore[attr-defined]
 
 
 async def test_a_search_tells_the_rates_it_used_and_a_page_shows_what_is_worth(
