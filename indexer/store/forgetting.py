@@ -12,6 +12,7 @@ from indexer.store import checks as queue
 from indexer.store import outbox
 from indexer.store.badges import BADGE_CHECK
 from indexer.store.card_signatures import KEYS_CHECK
+from indexer.store.chain_counts import chain_counts
 from indexer.store.followers import followers
 from indexer.store.host_topics import topics
 from indexer.store.observed_tools import forget_tools
@@ -49,7 +50,7 @@ from parsers.pointers.locator import host_of
 
 OF_CHAIN: tuple[Table, ...] = (
     pending, pending_cards, blocks, headers, state_lines, submissions, extra_transactions, unproved_transactions,
-    spend_checks, sightings, followers, peer_addresses,
+    spend_checks, sightings, followers, peer_addresses, chain_counts,
 )  # fmt: skip
 """The tables with rows of a chain; the rows of others hang from those of blocks and submissions."""
 

@@ -19,6 +19,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 from indexer.declarations import declarations
 from indexer.model import SCHEMA
 from indexer.store import (  # noqa: F401 - they declare
+    chain_counts,
     clients,
     followers,
     hidden,

@@ -111,7 +111,7 @@ class OutboxQueries(Queries):
         with reading_at_once(self._engine) as connection:
             position = _position(connection)
             continues = seq <= position.newest_seq if epoch is None else _has(connection, epoch, seq)
-            rows = [Change(**row) for row in connection.execute(_after(seq, limit)).mappings()]
+            rows = [Change(*row) for row in connection.execute(_after(seq, limit)).all()]
             return OutboxPage(position, [*zip(rows, _epochs(connection, rows), strict=True)], continues)
 
     def lag(self, primary: Engine) -> Lag:

@@ -190,7 +190,7 @@ class Queries:
     def _rows(self, statement: Select[Any], **parameters: Any) -> list[Row]:
         """All rows, in memory."""
         with self._engine.connect() as connection:
-            return self._completed(connection, connection.execute(statement, parameters).mappings())
+            return self._completed(connection, connection.execute(statement, parameters).mappings().all())
 
     def _first(self, statement: Select[Any]) -> Row | None:
         """The first row; None for an empty result."""

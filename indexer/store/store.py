@@ -14,6 +14,7 @@ from sqlalchemy import Engine, select
 from indexer.store.badges import BadgeQueries
 from indexer.store.blocks import BlockQueries, HeaderQueries
 from indexer.store.card_signatures import SignatureQueries
+from indexer.store.chain_counts import ChainCountQueries
 from indexer.store.checks import CheckQueries
 from indexer.store.clients import ClientQueries
 from indexer.store.contents import ContentQueries
@@ -58,7 +59,7 @@ class Store(Queries):
         self.signatures, self.checks = SignatureQueries(engine), CheckQueries(engine)
         self.tools, self.listed_ids = ToolQueries(engine), ListedIds(engine)
         self.clients, self.search_counts = ClientQueries(engine), SearchCountQueries(engine)
-        self.listed_pointers = ListedPointerQueries(engine)
+        self.listed_pointers, self.chain_counts = ListedPointerQueries(engine), ChainCountQueries(engine)
         self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
         self.detector = ChangeDetector(engine)
         self.hidden = HiddenQueries(engine, self.stamp, time.time)

@@ -27,6 +27,7 @@ from indexer.state_hash import (
     update_state_hash,
 )
 from indexer.store import DATABASE_ERRORS, Store, Writer
+from indexer.store.chain_counts import store_counts
 from indexer.store.followers import FollowerReport
 from indexer.store.rates import Quotes
 from indexer.store.state_hashes import StateHash
@@ -35,7 +36,7 @@ from overlay.api.height_history import HeightHistory, HeightSample
 from overlay.app.index_lag import MOST_SECONDS, GrowthRate, IndexLag
 from overlay.app.integrity_loop import sqlite_file
 from overlay.app.storage import in_configured_order
-from overlay.engines import IN_FILES, CompilingError, OutdatedIndexError, UnavailableError
+from overlay.engines import IN_FILES, CompilingError, OutdatedIndexError, Progress, UnavailableError
 from overlay.jobs import JobStatus
 from overlay.listings.pointer_counts import ListedPointers
 from overlay.pricing.exchange_rates import ExchangeRates
@@ -123,6 +124,7 @@ class StatusService:
         """Why changes cannot be written to the index now; "" where they can."""
         self._was_ready, self._lag = False, IndexLag()
         self._read_pace, self._rebuild_pace = GrowthRate(), GrowthRate()
+        self._rebuild: Progress | None = None
         self._looking, self._is_unread, self._is_search_away = threading.Lock(), False, False
         self.unread_count, self._unread_seconds = 0, 0.0
         """Stored changes that searches did not answer for when `look` counted them last, and the age of the oldest."""
@@ -275,8 +277,9 @@ class StatusService:
                 newest_seq = self._store.outbox.newest_seq()
                 self._unread_seconds = self._lag.add(newest_seq, self.unread_count)
                 self._read_pace.add(newest_seq - self.unread_count)
-                if self._engine is not None and (rebuild := self._engine.progress()) is not None:
-                    self._rebuild_pace.add(rebuild.done)
+                self._rebuild = self._engine.progress() if self._engine is not None else None
+                if self._rebuild is not None:
+                    self._rebuild_pace.add(self._rebuild.done)
             except DATABASE_ERRORS:
                 self._is_unread = True
                 raise
@@ -289,15 +292,17 @@ class StatusService:
                 self._last_index = self._last_index | newest
 
     def seconds_until_searchable(self) -> int:
-        """When a client may try again, in seconds: by the pace of a rebuild, or at which changes are read."""
+        """When a client may try again, in seconds: by the pace of a rebuild, or at which changes are read. From memory,
+        as of the last look."""
         remaining, pace = self.unread_count, self._read_pace.a_second()
-        if self._engine is not None and (rebuild := self._engine.progress()) is not None:
-            remaining, pace = rebuild.of - rebuild.done, self._rebuild_pace.a_second()
+        if self._rebuild is not None:
+            remaining, pace = self._rebuild.of - self._rebuild.done, self._rebuild_pace.a_second()
         return min(LONGEST_WAIT, max(SHORTEST_WAIT, round(remaining / pace))) if pace else SHORTEST_WAIT
 
     def is_index_overtaken(self) -> bool:
-        """Whether a chain that is caught up with should wait for the index, which reads changes meanwhile."""
-        if self._engine is None or self.index_error or self._engine.progress() is not None:
+        """Whether a chain that is caught up with should wait for the index, which reads changes meanwhile. From
+        memory."""
+        if self._engine is None or self.index_error or self._rebuild is not None:
             return False
         pace = self._read_pace.a_second()
         return self.unread_count > (HELD_SECONDS * pace if pace else UNMEASURED)
@@ -469,7 +474,8 @@ class StatusService:
         tip = (progress.height, progress.hash)
         cached = self._counts.get(progress.name)
         if cached is None or cached[0] != tip:
-            cached = self._counts[progress.name] = (tip, self._store.registrations.counts(progress.name))
+            stored = self._store.chain_counts.get(progress.name)
+            cached = self._counts[progress.name] = (tip, stored or self._store.registrations.counts(progress.name))
         return cached[1] | {"pending": self._store.pending.new_count(progress.name)}
 
     def _index(self, engine: SearchIndex) -> dict[str, Any]:
@@ -532,11 +538,18 @@ class StatusService:
         hash itself as long as none is stored."""
         if self._writer is not None:
             update_state_hash(self._store, self._writer, chain)
-            self._pointers.save(self._writer)  # for the first status of other processes
+            self._save_counts(self._writer, chain)
         elif stored_state_hash(self._store, chain) is None:
             self.recompute_state_hash(chain)
         else:
             self._computed.pop(chain, None)
+
+    def _save_counts(self, writer: Writer, chain: str) -> None:
+        """Store what the status of other processes counts, or else each of them would."""
+        mark = self._store.chain_counts.mark(chain)
+        if self._store.chain_counts.get(chain) is None:
+            store_counts(writer, chain, mark, self._store.registrations.counts(chain))
+        self._pointers.save(writer)
 
     def recompute_state_hash(self, chain: str) -> None:
         """Compute the newest state hash of a chain from all registrations, ignoring stored state hashes."""

@@ -32,7 +32,7 @@ ARCHIVE = Path(__file__).parent / "upgrade" / "0.2.0.tar.xz"
 
 VOLATILE = {
     *("followers", "statistics"),  # what processes report, and counts
-    *("changes", "outbox_positions", "outbox_runs"),  # in what order things became known
+    *("changes", "chain_counts", "outbox_positions", "outbox_runs"),  # in what order things became known
     *("badges", "card_signatures", "logos", "motebit_endpoints", "motebit_hosts"),  # what hosts answer now
     *("ratings", "trust_edges"),  # when they were computed, and how often
     "pending",  # nothing is unconfirmed in block files, where rows of clients may be

@@ -458,8 +458,10 @@ async def test_clients_and_chains_wait_as_the_index_goes_on(tmp_path: Path, monk
         assert (status.seconds_until_searchable(), status.is_index_overtaken()) == (seconds, overtaken)
     with engine.rebuilding():
         engine.report_progress(100, 900)
+        status.look()
         assert (status.seconds_until_searchable(), status.is_index_overtaken()) == (20, False)
-    status.index_error = "the disk is full"
+    status.look()
+    status.unread_count, status.index_error = 10**6, "the disk is full"
     assert not status.is_index_overtaken(), "then it is followed all the same"
     served.close()
 

@@ -26,6 +26,7 @@ from indexer.store import (
 )  # fmt: skip
 from indexer.store.badges import BadgeCandidate
 from indexer.store.blocks import save_headers
+from indexer.store.chain_counts import store_counts
 from indexer.store.followers import FollowerReport, followers
 from indexer.store.forgetting import OF_CHAIN, forget_chain
 from indexer.store.schema import HASH_KEY, changes, meta, metadata, outbox_positions, outbox_runs
@@ -87,6 +88,7 @@ def chain_writes(chain: str, letter: str) -> list[Write]:
         lambda writer: second_readings.advance(writer, chain, 2),
         lambda writer: state_hashes.update(writer, chain),
         lambda writer: reported(writer, chain),
+        lambda writer: store_counts(writer, chain, (b"tip", 1), {"live": 1}),
         lambda writer: SourceStore(writer).save_peers(chain, [PeerRecord("8.8.8.8", 1, NOW, is_good=True)]),
     ]
 
@@ -142,6 +144,7 @@ def test_a_forgotten_chain_was_never_followed(store: Store, writer: Writer, neve
             "badges",
             "blocks",
             "cards",
+            "chain_counts",
             "checks",
             "events",
             "fetches",
