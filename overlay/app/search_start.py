@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from indexer.settings import Settings
+from indexer.store import StoreUnavailableError
 from overlay.app.compilation import (
     MOST_INTERPRETED,
     SEARCH_LOOPS,
@@ -93,10 +95,16 @@ class SearchStart:
         self._is_done.set()
         while not preparing.done():
             await asyncio.wait({preparing}, timeout=LOOK_SECONDS)
-            if not preparing.done() and not await asyncio.to_thread(self._is_small):
+            if not preparing.done() and await asyncio.to_thread(self._has_outgrown):
                 self._engine.is_compiling = True
                 self._is_done.clear()
                 return
+
+    def _has_outgrown(self) -> bool:
+        """Whether the registry has become too large for interpreted kernels; not while its database is away."""
+        with suppress(StoreUnavailableError):
+            return not self._is_small()
+        return False
 
     def _is_small(self) -> bool:
         return self.projector.count() <= self._most
