@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from indexer.chains.node.payment_node import PaymentNode
 from overlay.publish.coins import Coin
 from parsers.bitcoin import address
 from parsers.bitcoin.tx import Outpoint
+
+if TYPE_CHECKING:
+    from indexer.chains.node.payment_node import PaymentNode
 
 MOST_PARENTS = 8
 """Unmined ancestors that are looked at."""
@@ -17,6 +20,8 @@ MOST_PARENTS = 8
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[PaymentNode]:
     """The node of Bitcoin SV at `http://user:password@host:port`, until the end of the block. Raises SourceError."""
+    from indexer.chains.node.payment_node import PaymentNode
+
     node = PaymentNode("node", url if "?" in url else f"{url}?chain=bsv")
     try:
         yield node
