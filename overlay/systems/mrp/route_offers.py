@@ -31,6 +31,9 @@ class RouteId(NamedTuple):
         return f"{PREFIX}{quote(self.listing, safe='')}/{quote(self.capability, safe='')}@{self.txid}"
 
 
+_ADDRESS = "mrp://route/"
+
+
 class CapabilityAddress(NamedTuple):
     """The query in `mrp://capability/<capability>?intent=&budget=&format=`."""
 
@@ -41,8 +44,11 @@ class CapabilityAddress(NamedTuple):
 
 
 def parse_route(text: str) -> RouteId | None:
-    """A route id, bare or as `mrp://route/…`; None for any other text."""
-    text = text.removeprefix("mrp://route/")
+    """A route id, bare or as `mrp://route/…`, there also percent-encoded or without `route:`; None for any other
+    text."""
+    if (address := text.removeprefix(_ADDRESS)) != text:
+        text = address if "/" in address else unquote(address)
+        text = f"route:{text.removeprefix('route:')}"
     if not text.startswith(PREFIX) or len(text) > _LONGEST:
         return None
     path, _, txid = text.removeprefix(PREFIX).rpartition("@")

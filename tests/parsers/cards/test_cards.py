@@ -413,6 +413,9 @@ def test_the_hard_rules_that_a_tool_breaks_are_listed(value: Any, messages: list
         ({"context_servers": {"a": {}}}, "which calls it context_servers"),
         ({"command": "npx", "args": ["x"]}, "one entry of a config"),
         ({"a": {"command": "npx"}, "b": {"url": "https://a.example"}}, "without mcpServers around them"),
+        ({"type": "data", "data": {"x-payment": {"configId": "a", "rawTx": "00"}}}, "this is a payment claim"),
+        ({"x-payment": {"configId": "a", "rawTx": "00"}}, "this is a payment claim"),
+        ({"configId": "a", "stage": "full", "rawTx": "00", "currency": "BSV"}, "this is a payment claim"),
     ],
 )
 def test_what_is_taken_for_a_config_is_named(value: Any, words: str) -> None:

@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
@@ -453,7 +454,8 @@ def test_policies_and_unknown_parameters(overlay_url: str) -> None:
 @given(st.text(min_size=1, max_size=60), st.text(min_size=1, max_size=60))
 def test_route_ids_are_read_back(listing: str, capability: str) -> None:
     route = RouteId(listing, capability, "ab" * 32)
-    assert parse_route(str(route)) == parse_route(f"mrp://route/{route}") == route
+    texts = (str(route), str(route).removeprefix("route:"), quote(str(route), safe=""))
+    assert {parse_route(str(route)), *(parse_route(f"mrp://route/{text}") for text in texts)} == {route}
 
 
 @given(st.text(max_size=100))
