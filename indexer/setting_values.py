@@ -27,6 +27,11 @@ class ListenAddress(NamedTuple):
     host: str
     port: int
 
+    @property
+    def url(self) -> str:
+        """The base of URLs on it."""
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
 
 LIMITS = {
     "read": Quota(12_000, 60),

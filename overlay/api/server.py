@@ -16,6 +16,7 @@ from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 from aiohttp.web_urldispatcher import Resource
 
+from indexer.setting_values import ListenAddress
 from overlay.api.answers import add_common_headers, problem_answer
 from overlay.api.change_broadcaster import BROADCASTER
 from overlay.api.connection_limits import ConnectionLimits, room
@@ -71,7 +72,7 @@ async def listen(server: web.AppRunner, host: str, port: int, *, share: bool = F
             f"cannot serve on {host} port {port}: {_reason(error)}; name another (--host, --port, --metrics)"
         ) from None
     host, port = server.addresses[0][:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return ListenAddress(host, port).url
 
 
 def _reason(error: Exception) -> str:

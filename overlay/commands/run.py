@@ -11,6 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from indexer.masking import masked
+from indexer.setting_values import ListenAddress
 from indexer.settings import Settings
 from overlay.api.systems import chosen
 from overlay.app import version
@@ -21,7 +22,6 @@ from overlay.commands.options import UsageError, add_no_copy, command, settings_
 from overlay.text.terminal import is_terminal, say
 
 if TYPE_CHECKING:
-    from indexer.setting_values import ListenAddress
     from overlay.api.counters import Counters
     from overlay.app.chain_loops import Loop
     from overlay.app.composition import AppContext
@@ -165,7 +165,8 @@ def _summary(settings: Settings, *, follow: bool, serve: bool) -> list[str]:
         lines += [f"rates {number:<4}{feed.shown}" for number, feed in enumerate(settings.rates, 1)]
     lines.append(f"stores    {masked(settings.database)}" + (f", index {masked(settings.search)}" if serve else ""))
     if serve:
-        lines.append(f"serves    http://{settings.host}:{settings.port}" if settings.port else "serves    a free port")
+        address = ListenAddress(settings.host, settings.port)
+        lines.append(f"serves    {address.url}" if settings.port else "serves    a free port")
     if follow and settings.sample:
         lines.append(f"to follow your own node: {NODE}")
         lines.append("off until it is set (docs/configuration.md):")

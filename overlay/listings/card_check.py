@@ -11,7 +11,7 @@ from overlay.listings.listing import Shown
 from parsers import cards
 from parsers.cards import Kind, ToolConfig, strict_json
 from parsers.cards.fields import Fields
-from parsers.cards.mcp_config import is_claim
+from parsers.cards.mcp_config import is_payment
 from parsers.cards.offers import LEFT_OUT, PRICE_KEYS, Offer, price_lists, read_offers
 from parsers.cards.strict_json import step
 from parsers.errors import CardError
@@ -62,7 +62,7 @@ def _leaves_out(reason: Reason) -> bool:
 def _is_price_list(value: Any) -> bool:
     """Whether a value is a list, one price, or an object with prices and no other member of a card."""
     if isinstance(value, dict):
-        has_prices = "name" not in value and any(key in value for key in PRICE_KEYS) and not is_claim(value)
+        has_prices = "name" not in value and any(key in value for key in PRICE_KEYS) and not is_payment(value)
         return (has_prices or {"amount", "currency"} <= value.keys()) and not _OF_A_CARD & value.keys()
     return isinstance(value, list)
 

@@ -78,7 +78,7 @@ def other_form(value: Json) -> str:
     a member of an agent card."""
     if not _OF_AN_AGENT.isdisjoint(value):
         return ""
-    if is_claim(value):
+    if is_payment(value):
         return "this is a payment claim, which a client sends to an agent with its message (A2B §4.2)"
     if named := next((words for member, words in _OTHER_FORMS.items() if value.get(member) is not None), ""):
         return named
@@ -86,12 +86,12 @@ def other_form(value: Json) -> str:
     return "these are its entries without mcpServers around them" if is_bare else ""
 
 
-def is_claim(value: Json) -> bool:
+def is_payment(value: Json) -> bool:
     """Whether an object is a payment claim: itself, as `x-payment`, or in the data of a DataPart."""
     data = value.get("data")
     part = data if isinstance(data, dict) else value
-    claim = part.get("x-payment", part)
-    return isinstance(claim, dict) and "rawTx" in claim
+    payment = part.get("x-payment", part)
+    return isinstance(payment, dict) and "rawTx" in payment
 
 
 def named_servers(config: Json, fields: Fields) -> dict[str, Json]:

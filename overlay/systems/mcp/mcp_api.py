@@ -23,7 +23,7 @@ from overlay.api.quote_api import quote_for
 from overlay.api.routes import JSON, Route
 from overlay.api.search_api import count_opened
 from overlay.api.services import AppServices
-from overlay.api.shared_services import VERIFIER
+from overlay.api.shared_services import IDENTITY_FILE, VERIFIER
 from overlay.api.systems import SystemApi
 from overlay.listings.tool_list import tool_list
 from overlay.text.compact_json import encode
@@ -172,7 +172,8 @@ async def _run(app: web.Application) -> AsyncIterator[None]:
     app[_ASGI_APP] = ready = asyncio.get_running_loop().create_future()
     app[_FIRST_MESSAGE] = first_message = asyncio.Event()
     ended = asyncio.Event()
-    serving = asyncio.create_task(_serve(app[SERVICES].process.version, ready, first_message, ended))
+    version, identity = app[SERVICES].process.version, app.get(IDENTITY_FILE)
+    serving = asyncio.create_task(_serve(version, identity, ready, first_message, ended))
     serving.add_done_callback(lambda task: _fail(task, ready))
     yield
     ended.set()
@@ -193,7 +194,11 @@ def _fail(serving: asyncio.Task[None], ready: asyncio.Future[AsgiApp]) -> None:
 
 
 async def _serve(
-    version: str, ready: asyncio.Future[AsgiApp], first_message: asyncio.Event, ended: asyncio.Event
+    version: str,
+    identity: str | None,
+    ready: asyncio.Future[AsgiApp],
+    first_message: asyncio.Event,
+    ended: asyncio.Event,
 ) -> None:
     with suppress(TimeoutError):
         await asyncio.wait_for(first_message.wait(), LOAD_SECONDS)
@@ -203,13 +208,14 @@ async def _serve(
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from overlay.systems.mcp.asgi_bridge import REQUEST
-    from overlay.systems.mcp.mcp_server import server
+    from overlay.systems.mcp.mcp_server import IDENTITY_TOOL, server, text_tool
 
     logging.getLogger("mcp").setLevel(logging.WARNING)
     served = server(
         version,
         lambda context: HttpSource(context.request.scope[REQUEST]),
         lambda context, tool: _is_visible(context.request.scope[REQUEST], tool),
+        [] if identity is None else [(IDENTITY_TOOL, text_tool(identity))],
     )
     manager = StreamableHTTPSessionManager(served, json_response=True, stateless=True, max_request_body_size=MAX_BODY)
     async with manager.run():

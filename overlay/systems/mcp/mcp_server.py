@@ -39,6 +39,22 @@ _LISTED = [
 ]
 
 
+IDENTITY_TOOL = Tool(
+    name="motebit_identity",
+    description="The Motebit identity of this registry.",
+    input_schema={"type": "object"},
+)
+
+
+def text_tool(text: str) -> MoreTool:
+    """A tool without arguments that answers with this text."""
+
+    async def run(_context: Any, _arguments: Mapping[str, Any]) -> CallToolResult:
+        return CallToolResult(content=[TextContent(text=text)])
+
+    return run
+
+
 def server(
     version: str,
     source: Callable[[Any], ToolSource],

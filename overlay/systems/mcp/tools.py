@@ -171,8 +171,8 @@ TOOLS = (
         "search",
         "Search the registry",
         "Find AI agents and MCP tools by words or a whole sentence (`q`) and by filters, of which a list means any of "
-        "its values. Without `q`: everything, the newest first. Of each result it says whether it is `runnable` (by "
-        "`commandLine`, or at `url`), its `prices` by the ids of offers (as `quote` takes them; the cheapest first), "
+        "its values. Without `q`: everything, the newest first. A result says whether it is `runnable` (by "
+        "`commandLine` or at `url`), its `prices` by the ids of offers (as `quote` takes them; the cheapest first), "
         "the `skills` that match and names of others, `warnings` that matter (severe ones with details), and which "
         "`earlier` listings had its name, URL, address or text before. `total` counts all, `matched` those with all "
         "words of `q`; `lacks` are the words that a result does not have, and one that is `byMeaning` has none. What a "
@@ -193,16 +193,14 @@ TOOLS = (
     RegistryTool(
         "history",
         "History of a listing",
-        "Every revision of a listing, newest first: inscriptions, updates, transfers, burning, each with its outcome. "
-        "Use it to see whether a price or an address changed lately.",
+        "Every revision, newest first, each with its outcome: whether a price or an address changed lately.",
         _schema(ListingArguments),
         outline("History", ("id", "revisions")),
     ),
     RegistryTool(
         "diagnose",
         "Diagnose a transaction",
-        "Why a transaction is or is not listed, step by step: seen, mined, envelope, MAP, card, newest. For publishers "
-        "who look for their registration.",
+        "Why a transaction is or is not listed, step by step: seen, mined, envelope, MAP, card, newest.",
         _schema(DiagnoseArguments),
         outline("Diagnosis", ("txid", "found", "steps", "listed")),
     ),
@@ -219,8 +217,8 @@ TOOLS = (
         "quote",
         "Quote a price",
         "What an offer of a listing costs now, in a currency that it accepts, with the address to pay to, the exchange "
-        "rate and until when it holds: `validUntil`, or without a rate until the card changes. `ok` is false where no "
-        "payment can be made, and `detail` says why. It reserves nothing.",
+        "rate and until when it holds (`validUntil`; without a rate: until the card changes). Where nothing can be paid "
+        "`ok` is false, and `detail` says why. It reserves nothing.",
         _schema(QuoteArguments),
         outline("Quote", ("ok", "id", "configId", "currency"), ("amount", "address")),
     ),

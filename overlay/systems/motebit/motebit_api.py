@@ -18,8 +18,8 @@ from overlay.api.parameters import MAX_LIMIT, parameter, read_query, table
 from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.protocol_requests import find
 from overlay.api.routes import Route
-from overlay.api.shared_services import AGENT_RELAY
-from overlay.api.systems import SystemApi
+from overlay.api.shared_services import AGENT_RELAY, IDENTITY_FILE
+from overlay.api.systems import Parts, Services, SystemApi
 from overlay.systems.motebit import agent_rows, market
 from overlay.text.compact_json import encode
 from parsers.cards.identity_statement import MAX_ID
@@ -104,7 +104,15 @@ async def metadata(request: web.Request) -> web.Response:
 
 async def identity_file(request: web.Request) -> web.Response:
     """The identity of this registry, signed with its key, as hosts of agents serve theirs."""
-    return markdown(agent_rows.identity_file(_identity(request), request.app[SERVICES].site.public_url))
+    _identity(request)
+    return markdown(request.app[IDENTITY_FILE])
+
+
+def bring(parts: Parts) -> Services:
+    """The identity file of this registry, where it has a key of its own."""
+    if parts.identity is None:
+        return {}
+    return {IDENTITY_FILE: agent_rows.identity_file(parts.identity, parts.settings.public_url)}
 
 
 def _identity(request: web.Request) -> IdentityKey:
@@ -176,4 +184,5 @@ API = SystemApi(
             "properties": dict.fromkeys(("relay_id", "public_key", "endpoint_url", "suite", "signature"), _TEXT),
         },
     },
+    bring=bring,
 )

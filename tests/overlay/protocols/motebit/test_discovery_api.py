@@ -15,6 +15,7 @@ from jsonschema import Draft7Validator
 from parsers.cards import AgentCard, Kind, examine
 from parsers.claims.motebit.identifiers import sovereign_id
 from parsers.claims.motebit.identity_file import verify_identity, verify_relay_metadata
+from parsers.claims.motebit.identity_tool import IDENTITY_TOOL, named_key
 from tests.chainkit import ChainKit, agent
 from tests.overlay.calls import local_http, read_json
 from tests.overlay.protocols.vectors import recorded, send
@@ -132,6 +133,15 @@ def test_this_server_has_an_identity_file_in_both_forms(url: str) -> None:
     assert (content["motebit_id"], content["public_key"]) == (metadata["relay_id"], metadata["public_key"])
     assert content["identity"] == {"algorithm": "Ed25519", "public_key": metadata["public_key"]}
     assert "service_url" not in content, "it would be the host that a client names"
+
+
+def test_the_tool_motebit_identity_of_mcp_names_the_key_of_this_server(url: str) -> None:
+    def result_of(method: str, **params: Any) -> Any:
+        return local_http.post(f"{url}/mcp/message", json={"id": 1, "method": method, "params": params}).json()
+
+    assert IDENTITY_TOOL in [tool["name"] for tool in result_of("tools/list")["result"]["tools"]]
+    called = result_of("tools/call", name=IDENTITY_TOOL, arguments={})["result"]
+    assert named_key(called) == read_json(f"{url}/.well-known/motebit.json")["public_key"]
 
 
 def test_an_item_shows_the_identity_that_its_card_claims(url: str) -> None:
