@@ -217,8 +217,8 @@ TOOLS = (
         "quote",
         "Quote a price",
         "What an offer of a listing costs now, in a currency that it accepts, with the address to pay to, the exchange "
-        "rate and until when it holds (`validUntil`; without a rate: until the card changes). Where nothing can be paid "
-        "`ok` is false, and `detail` says why. It reserves nothing.",
+        "rate and until when it holds (`validUntil`; without a rate: until the card changes). Where nothing can be "
+        "paid `ok` is false, and `detail` says why. It reserves nothing.",
         _schema(QuoteArguments),
         outline("Quote", ("ok", "id", "configId", "currency"), ("amount", "address")),
     ),
