@@ -1,12 +1,15 @@
 """Meaning in the order of results: the scores by words and by text vectors, combined into one score.
 
-    (1 - w) · score + w · greatest score · (cosine - least cosine) / (greatest cosine - least cosine)
+    (1 - w) · score + w · greatest score · (cosine / greatest cosine - 0.3) / 0.7 + 0.3 · greatest score · nearness
+
+A cosine below 0.3 of the greatest adds nothing. The nearness is that to the content word that a listing is farthest
+from (`least_word`), 0 in other languages.
 
 Questions of more than four content words, and shorter ones of which no listing contains all words, also find the 60
-listings with the greatest cosines among those that pass the filters, without the words from `floor` on; the cosines are
-those of these 60. Of other short ones, such as names and ids, the best results by words are re-ordered by their own
-cosines. For long ones w is 0.4, for short ones 0.2. Either is less for words that are corrected and for words in other
-letters than Latin ones that the table of foreign words does not have. What each brings: `docs/relevance.md`.
+listings with the greatest cosines among those that pass the filters, without the words from `floor` on. Of other short
+ones, such as names and ids, the best results by words are re-ordered. For long ones w is 0.4, for short ones 0.2.
+Either is less for words that are corrected and for words in other letters than Latin ones that the table of foreign
+words does not have. What each brings: `docs/relevance.md`.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ NEAREST = 60
 MOST_ALONE = 10
 """Listings that are shown where nothing contains a word of the question."""
 FINDING, REORDERING = 0.4, 0.2
+FARTHEST_WORD = 0.3
+"""The weight of the nearness of a listing to the word of the question that it is farthest from (`least_word`)."""
 _FLOOR, _FLOOR_BY_TEN = 0.25, 0.05
 """The least cosine of a result without a word of the question among up to 200 listings; by how much it is greater among
 ten times as many, of which the nearest is nearer by chance."""

@@ -20,6 +20,10 @@ Documents = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
 
 
+FAR = 0.3
+"""The share of the greatest cosine from which on meaning adds to a score."""
+
+
 class Nearest(NamedTuple):
     """Document numbers and their cosines, the greatest first; equal ones in the order of their numbers."""
 
@@ -47,7 +51,8 @@ def cosines_of(vectors: Vectors, inverse: Floats, documents: Numbers, query: Vec
 
 
 @compiled
-def _inverse_length(query: npt.NDArray[np.int16]) -> np.float32:
+def inverse_length(query: npt.NDArray[np.int16]) -> np.float32:
+    """One divided by the length of a vector; 0 for a vector of zeros."""
     square = np.int32(0)
     for number in query:
         square = np.int32(square + np.int32(number) * np.int32(number))
@@ -107,7 +112,7 @@ def insert(documents: Numbers, products: Floats, held: int, document: int, value
 
 @kernel()
 def _cosines(vectors: Vectors, inverse: Floats, documents: Numbers, query: npt.NDArray[np.int16]) -> Floats:
-    cosines, length = np.zeros(len(documents), np.float32), _inverse_length(query)
+    cosines, length = np.zeros(len(documents), np.float32), inverse_length(query)
     for index in range(len(documents)):
         document = documents[index]
         if 0 <= document < len(vectors):
@@ -118,18 +123,15 @@ def _cosines(vectors: Vectors, inverse: Floats, documents: Numbers, query: npt.N
 @kernel()
 def fused(scores: npt.NDArray[np.float64], cosines: npt.NDArray[np.float64], share: float) -> npt.NDArray[np.float64]:
     """The scores of listings, with this `share` of meaning (`search.meaning`); none is above the greatest of `scores`,
-    or above 1 without any.
-
-    `scores` are those by words, 0 for none; `cosines` are NaN for listings that are not compared. One that only meaning
-    finds is not a result, with a score of 0, where its cosine is the least."""
+    or above 1 without any. `scores` are those by words, 0 for none. One that only meaning finds is not a result, with
+    a score of 0, where its cosine is `FAR` or less of the greatest."""
     results = np.empty(len(scores), np.float64)
-    greatest, least, most = 0.0, np.inf, -np.inf
+    greatest, most = 0.0, 0.0
     for index in range(len(scores)):
-        greatest = max(greatest, scores[index])
-        if not np.isnan(cosines[index]):
-            least, most = min(least, cosines[index]), max(most, cosines[index])
+        greatest, most = max(greatest, scores[index]), max(most, cosines[index])
     if greatest == 0:
         greatest = 1.0
+    least = FAR * most
     for index in range(len(scores)):
         results[index] = (1 - share) * scores[index]
         if cosines[index] > least:  # the quotient first: it is at most 1 however near the cosines are to each other

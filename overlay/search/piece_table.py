@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from overlay.search.nearest import inverse_lengths
+
 Vector = npt.NDArray[np.int8]
 
 _PATH = Path(__file__).with_name("model") / "static-128.npz"
@@ -46,9 +48,16 @@ def is_known(word: str) -> bool:
     return word in piece_table().numbers
 
 
-def whole_words() -> list[str]:
-    """The words of which the table has a row, besides signs and parts of words."""
-    return [piece for piece in piece_table().numbers if not piece.startswith(("##", "["))]
+@cache
+def whole_words() -> Mapping[str, int]:
+    """The words of which the table has a row, besides signs and parts of words, and the numbers of their rows."""
+    return {piece: number for piece, number in piece_table().numbers.items() if not piece.startswith(("##", "["))}
+
+
+@cache
+def inverse_row_lengths() -> npt.NDArray[np.float32]:
+    """One divided by the length of each row."""
+    return inverse_lengths(piece_table().rows)
 
 
 def row_of(word: str) -> Vector | None:

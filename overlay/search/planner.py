@@ -379,7 +379,7 @@ class _Planner:
 
     def _corrections(self, word: _QueryWord, held: int) -> Iterator[tuple[_NearTerm, float]]:
         """Corrections of a word that so many listings contain, and their weights."""
-        near = self._near(word)
+        near = self._near(word) or ([] if held else self._near_without_ending(word))
         if held:
             near = [term for term in near if term.edits == 1 and term.listings >= OUTNUMBERED * held]
         if self._is_long:
@@ -404,6 +404,11 @@ class _Planner:
             if count and term != exact and (not has_digit(text) or digits_of(near.word) == digits_of(text)):
                 candidates.setdefault(term, _NearTerm(term, near.word, near.edits, count))
         return list(candidates.values())
+
+    def _near_without_ending(self, word: _QueryWord) -> list[_NearTerm]:
+        """The terms near to a word that is glued to a generic one at its end (`githbmcp`)."""
+        ending = next((ending for ending in GENERIC if word.text.endswith(ending)), None)
+        return self._near(word._replace(text=word.text.removesuffix(ending))) if ending else []
 
     def _split(self, word: str, rarest: int) -> Iterator[str]:
         """The parts of a word that is composed of two words, where more than `rarest` listings contain each of them."""

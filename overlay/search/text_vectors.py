@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,13 @@ def vector(text: str) -> Vector:
     """The vector of a text; all zeros where it has neither words nor symbols."""
     numbers = np.array(_numbers(text), np.uint32)
     return np.asarray(vectors(numbers, np.array((0, len(numbers)), np.int64))[0])
+
+
+def of_words(words: Sequence[str]) -> Vectors:
+    """The vectors of words, a row for each."""
+    pieces = list(map(_numbers, words))
+    offsets = np.cumsum([0, *map(len, pieces)], dtype=np.int64)
+    return vectors(np.array(list(chain.from_iterable(pieces)), np.uint32), offsets)
 
 
 def vectors(numbers: npt.NDArray[np.uint32], offsets: npt.NDArray[np.int64]) -> Vectors:

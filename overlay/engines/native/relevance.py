@@ -12,20 +12,22 @@ from itertools import accumulate, chain, pairwise
 from math import inf, nextafter
 
 import numpy as np
+import numpy.typing as npt
 
 from overlay.engines.native.near_documents import nearest_documents
 from overlay.engines.native.results import SegmentQueries
 from overlay.engines.native.segment import Ints, NativeRecord, Segment
+from overlay.search import least_word
 from overlay.search.diversity import diversified, flooding, spread
 from overlay.search.facts import EXACT
-from overlay.search.meaning import MOST_ALONE, NEAR, floor
+from overlay.search.meaning import FARTHEST_WORD, MOST_ALONE, NEAR, floor
 from overlay.search.nearest import Nearest, cosines_of, fused
 from overlay.search.piece_table import Vector
-from overlay.search.planner import CANDIDATES
+from overlay.search.planner import CANDIDATES, QueryPlan
 from overlay.search.query import NO_MATCHES, EngineHit, Matches, Query
 from overlay.search.ranker import EXACT_NAME, Floats
 from overlay.search.rerank import Bounded, Factors, Scored, factors_of_all, factors_of_best
-from overlay.search.text_vectors import is_of_other_language, of_question
+from overlay.search.text_vectors import is_of_other_language, of_question, of_words
 
 MOST_RANKED = 4_000
 """The number of documents of a segment that are ranked for a first page: those of the highest bounds."""
@@ -60,7 +62,8 @@ def by_relevance(queries: SegmentQueries, newest: float, query: Query, start: in
     near = nearest_documents(queries, query, vector) if finds_by_meaning else [_NOT_NEAR] * len(queries)
     listings = sum(part.segment.documents for part in queries)
     greatest = max(float(part.cosines.max(initial=0.0)) for part in near)
-    least = floor(listings, is_of_other_language=is_of_other_language(query.text)) if plan.meaning else 0.0
+    is_other = plan.meaning > 0 and is_of_other_language(query.text)
+    least = floor(listings, is_of_other_language=is_other) if plan.meaning else 0.0
     nothing_near = finds_by_meaning and not matched and greatest < least + NEAR
     ranked = _Ranked(queries, list(map(_with_near, bounded, near)), newest, CANDIDATES, MOST_RANKED)
     order = ranked.order()[:CANDIDATES]
@@ -75,7 +78,8 @@ def by_relevance(queries: SegmentQueries, newest: float, query: Query, start: in
     if plan.meaning:
         compared = ranked.indexes_of(near) if finds_by_meaning else head
         order = np.union1d(order, compared) if finds_by_meaning else order
-        order = ranked.order_by_meaning(order, ranked.cosines(compared, vector), plan.meaning, least)
+        nearness = np.zeros(len(order)) if is_other else ranked.nearness(order, plan)
+        order = ranked.order_by_meaning(order, ranked.cosines(order, vector), plan.meaning, least, nearness)
         head = ranked.head(order, is_flooded=bool(floods))
     rows = ranked.rows(head[diversified(ranked.sources(head), min(stop, len(head)))], 0)[start:]
     if stop > len(head):
@@ -242,26 +246,45 @@ class _Ranked:
         )
 
     def cosines(self, indexes: Ints, vector: Vector) -> Floats:
-        """The cosines of documents and the question's vector; NaN for the other documents."""
-        cosines = np.full(len(self._scores), np.nan)
+        """The cosines of documents and the question's vector; 0 for the other documents."""
+        cosines = np.zeros(len(self._scores))
         for segment, documents, part in self._parts():
             members = self._within(indexes, part)
             inverse = segment.arrays["vector_inverse"]
             cosines[members] = cosines_of(segment.vectors, inverse, documents[members - part.start], vector)
         return cosines
 
-    def order_by_meaning(self, indexes: Ints, cosines: Floats, share: float, least: float) -> Ints:
-        """The order of documents when meaning has this share of the scores. A document without a word of the question
-        is left out where its cosine is below the `least`, or meaning adds nothing to it. A name that is exactly the
-        question has the greatest cosine, so that no name that only repeats it precedes it."""
+    def nearness(self, indexes: Ints, plan: QueryPlan) -> Floats:
+        """How near documents are to the content word that each is farthest from."""
+        nearness = np.zeros(len(self._scores))
+        is_content = np.array([not group.is_stop for group in plan.groups])
+        vectors = of_words([group.word for group in plan.content])
+        for segment, documents, part in self._parts():
+            members = self._within(indexes, part)
+            held = np.ascontiguousarray(self._has_words(members)[:, is_content], np.uint8)
+            chosen = documents[members - part.start]
+            nearness[members] = least_word.nearness(chosen, held, segment.word_rows, vectors)
+        return nearness[indexes]
+
+    def _has_words(self, indexes: Ints) -> npt.NDArray[np.bool_]:
+        """Whether each of some documents has each word of the question, also joined or corrected."""
+        terms = self._factors.terms[indexes]
+        return (terms >= 0) & (terms < self._alternatives)
+
+    def order_by_meaning(self, indexes: Ints, cosines: Floats, share: float, least: float, nearness: Floats) -> Ints:
+        """The order of documents when meaning has this share of the scores, and the nearness of each to its farthest
+        word adds to them. A document without a word of the question is left out where its cosine is below the `least`,
+        or meaning adds nothing to it. A name that is exactly the question has the greatest cosine, so that no name that
+        only repeats it precedes it."""
         named = self._factors.exact_name[indexes] >= 1 + EXACT_NAME
         compared = cosines[indexes]
-        compared[named & ~np.isnan(compared)] = np.nanmax(compared, initial=0.0)
+        compared[named] = compared.max(initial=0.0)
         self._scores = self._scores.copy()
-        has_words = (self._factors.terms[indexes] >= 0) & (self._factors.terms[indexes] < self._alternatives)
-        is_shown = has_words.any(1) | (compared >= least)
-        self._scores[indexes] = fused(self._scores[indexes], compared, share)
-        return self.order(indexes[is_shown & (self._scores[indexes] > 0)])
+        is_shown = self._has_words(indexes).any(1) | (compared >= least)
+        scores = fused(self._scores[indexes], compared, share)
+        greatest = self._scores[indexes].max(initial=0.0) or 1.0
+        self._scores[indexes] = scores + FARTHEST_WORD * greatest * nearness
+        return self.order(indexes[is_shown & (scores > 0)])
 
     def sources(self, indexes: Ints) -> list[int]:
         """The numbers of their sources."""

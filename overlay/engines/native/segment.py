@@ -17,7 +17,9 @@ from overlay.engines.native.schema import LISTED, VECTOR
 from overlay.engines.native.tables import StringTable, find
 from overlay.search.clusters import Clusters, enough, nearest_of_clusters
 from overlay.search.facts import FACET_FIELDS
+from overlay.search.least_word import WordRows
 from overlay.search.nearest import Nearest, nearest
+from overlay.search.piece_table import whole_words
 from overlay.search.ranker import Forwards
 from parsers.cards.intervals import PER_CALL, per_day
 
@@ -180,6 +182,19 @@ class Segment:
             compared = enough(self.documents)
             return nearest_of_clusters(vectors, inverse, admitted, clusters, vector, most, compared)
         return nearest(vectors, inverse, admitted, vector, most)
+
+    @cached_property
+    def word_rows(self) -> WordRows:
+        """The words of documents, and their rows in the table of text vectors."""
+        count, numbers = len(self.of_surface), whole_words()
+        if count < len(numbers):
+            surfaces = self.strings("surfaces", np.arange(count))
+            rows = np.array([numbers.get(surface, -1) for surface in surfaces], np.int32)
+        else:
+            positions, rows = self.positions("surfaces", list(numbers)), np.full(count, -1, np.int32)
+            rows[positions[positions >= 0]] = np.array(list(numbers.values()), np.int32)[positions >= 0]
+        offsets, words = self.arrays["document_surfaces_offsets"], self.arrays["document_surfaces"]
+        return WordRows.of(offsets, words, rows)
 
     @cached_property
     def by_name(self) -> npt.NDArray[np.uint32]:

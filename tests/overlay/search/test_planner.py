@@ -121,6 +121,13 @@ def test_a_word_in_use_is_corrected_where_a_neighbour_is_fifty_times_as_frequent
     assert matches(groups("postgxrex", terms)[0]) == {"postgxrex": "exact"}
 
 
+def test_a_name_before_a_generic_ending_is_corrected() -> None:
+    terms = dictionary(*["github repositories"] * 9, "mcp server")
+    (group,) = groups("githbmcp", terms)
+    assert matches(group) == {"githbmcp": "exact", "github": "corrected"}
+    assert matches(groups("zqxvmcp", terms)[0]) == {"zqxvmcp": "exact"}
+
+
 def test_or_in_capitals_between_two_words_makes_them_one() -> None:
     terms = dictionary(*["jira"] * 3, *["linear"] * 9, *["asana", "issues"] * 2, "or tools", "jiralinear")
     (group,) = groups("jira OR linear OR asana", terms)

@@ -28,7 +28,7 @@ def test_a_word_that_the_table_does_not_know_whole_has_no_relations(word: str) -
     assert related(word) == ()
 
 
-@given(st.sampled_from(whole_words()))
+@given(st.sampled_from(list(whole_words())))
 def test_related_words_are_near_other_words_the_nearest_first(word: str) -> None:
     near = related(word)
     cosines = [other.cosine for other in near]
