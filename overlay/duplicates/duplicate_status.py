@@ -6,10 +6,11 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overlay.duplicates.text_keys import ADDRESS, NAME, SIMILAR, URL, Key
+from overlay.duplicates.text_keys import ADDRESS, COMMAND, NAME, SIMILAR, URL, Key
 from overlay.listings import lookup
 from overlay.listings.item_json import warning_json
 from overlay.text.compact_json import decode, encode
+from overlay.text.severity_words import SAME_OWNER
 from parsers.reasons import Reason
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ WARNED = {
     SIMILAR: ("same-text", ""),
 }
 """The code and the pointer of the warning that another listing had a text key before, by its kind."""
+
 
 _WARNINGS = frozenset(code for code, _ in WARNED.values())
 
@@ -48,14 +50,14 @@ def brings_nothing(kind: str, mine: Set[Key], other: Set[Key]) -> bool:
     """Whether a listing needs no warning that one of the same owner has its text key of a kind, by the text keys of
     both. Anyone can register for the address of another: that must not add a pay-to address unnoticed, nor a URL or a
     command under a name or with a text that is listed."""
-    new, stated = ({held for held, _ in keys} for keys in (mine - other, mine))
-    return ADDRESS not in new and (kind not in (NAME, SIMILAR) or URL in stated - new)
+    new = {held for held, _ in mine - other}
+    return new.isdisjoint((ADDRESS, URL, COMMAND) if kind in (NAME, SIMILAR) else (ADDRESS,))
 
 
 def earlier_reason(kind: str, id_: str, *, same_owner: bool) -> Reason:
     """The warning that the listing with this id was the first to have a text key of a kind."""
     code, pointer = WARNED[kind]
-    return Reason(code, f"{id_}, of the same owner" if same_owner else id_, pointer)
+    return Reason(code, id_ + SAME_OWNER if same_owner else id_, pointer)
 
 
 def document_with_status(document: Document, statuses: Mapping[tuple[str, str], DuplicateStatus]) -> Document:

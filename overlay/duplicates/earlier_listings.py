@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from overlay.duplicates.duplicate_status import WARNED, brings_nothing, earlier_reason
-from overlay.duplicates.text_keys import URL, Key, keys_of, other_keys
+from overlay.duplicates.text_keys import URL, Key, command_keys, command_keys_of, keys_of, other_keys
 from overlay.search.facts import same_fact
 from overlay.search.query import Hits, Query
 from overlay.text.compact_json import decode
@@ -46,10 +46,10 @@ class EarlierListings:
 
     def _reasons(self, card: Shown, pointer: str | None) -> Iterator[Reason]:
         warned: set[str] = set()
-        keys = tuple(other_keys(card))
+        keys, mine = tuple(other_keys(card)), {*other_keys(card), *command_keys(card)}
         for key in keys:
             item, is_own = (None, False) if key[0] in warned else self._first(key)
-            if item is None or (is_own and brings_nothing(key[0], set(keys), _keys(item))):
+            if item is None or (is_own and brings_nothing(key[0], mine, _keys(item))):
                 continue
             warned.add(key[0])
             reason = earlier_reason(key[0], item["id"], same_owner=is_own)
@@ -87,4 +87,5 @@ def _is_vouched_for(item: dict[str, Any], kind: str) -> bool:
 
 
 def _keys(item: dict[str, Any]) -> set[Key]:
-    return set(keys_of(item["name"], item["url"], (offer["address"] for offer in item["offers"])))
+    keys = keys_of(item["name"], item["url"], (offer["address"] for offer in item["offers"]))
+    return {*keys, *command_keys_of(item["command"], item["args"])}

@@ -19,7 +19,7 @@ import numpy as np
 
 from overlay.duplicates.duplicate_status import WARNED, DuplicateStatus, brings_nothing
 from overlay.duplicates.text_key_table import AGE_BYTES, PLACE_BYTES, TextKeyTable
-from overlay.duplicates.text_keys import ADDRESS, CLUSTER, NAME, SIMILAR, TEXT, URL, Key, digest
+from overlay.duplicates.text_keys import ADDRESS, CLUSTER, COMMAND, NAME, SIMILAR, TEXT, URL, Key, digest
 from overlay.search.document import AT_HOME, NAMED, NOTHING, UNVERIFIED
 from overlay.search.facts import HERE
 
@@ -76,8 +76,8 @@ class KeyedListing(NamedTuple):
 
     @property
     def destinations(self) -> set[Key]:
-        """The text keys of its URL and its pay-to addresses."""
-        return {(kind, key) for kind, key, _ in self.text_keys if kind in (URL, ADDRESS)}
+        """The text keys of its URL, its command and its pay-to addresses."""
+        return {(kind, key) for kind, key, _ in self.text_keys if kind in (URL, COMMAND, ADDRESS)}
 
     @property
     def seniority(self) -> bytes:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from overlay.listings.listing import Listing, Shown
 
 TEXT, CLUSTER, SIMILAR, NAME, URL, ADDRESS = "text", "cluster", "similar", "name", "url", "address"
+COMMAND = "command"
 """Kinds of text keys. Listings with the same `TEXT` meet the same filters on the content of cards; those that share a
 `CLUSTER` have near-identical texts, too. Those that share a `SIMILAR` have near-identical texts and the same name but
 for words with digits, whatever their prices, tags and skills."""
@@ -81,7 +82,8 @@ class TextKeyHistory:
         # which of two similar texts has a warning depends on the name: a text may be copied before it is confirmed
         name_since = self._first.setdefault(plain_name_key(listing), since)
         dated = {key: name_since if key[0] == SIMILAR else text_since for key in keys}
-        dated |= {key: self._first.setdefault(key, since) for key in other_keys(card)}
+        others = (*other_keys(card), *command_keys(card))
+        dated |= {key: self._first.setdefault(key, since) for key in others}
         is_same = before is not None and (before.card is card or wording(before.card) == wording(card))
         return _Past(dated, card, before.wording_since if before is not None and is_same else since)
 
@@ -146,6 +148,17 @@ def destination(subject: Listing) -> int:
 def other_keys(card: Shown) -> Iterator[Key]:
     """The keys that name, URL and pay-to addresses of a card are compared by."""
     return keys_of(card.name, card.url, (offer.address for offer in card.offers))
+
+
+def command_keys(card: Shown) -> Iterator[Key]:
+    """The key of the command of a tool, by which listings of one owner are compared."""
+    return command_keys_of(card.command, card.args) if isinstance(card, McpServer) else iter(())
+
+
+def command_keys_of(command: str, args: Iterable[str]) -> Iterator[Key]:
+    """The key of a command with its arguments."""
+    if command:
+        yield COMMAND, digest(COMMAND, command, *args)
 
 
 def keys_of(name: str, url: str, addresses: Iterable[str]) -> Iterator[Key]:

@@ -13,3 +13,7 @@ def severity_words(reason: Mapping[str, Any]) -> str:
     earlier release, which answers no severity."""
     grade = reason.get("severity", "")
     return f"({grade})" if grade in (HIGH, LOW) else ""
+
+
+SAME_OWNER = ", of the same owner; in your name?"
+"""The end of a warning that names a listing of the same owner: anybody can register for an address."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from overlay.text.interval_words import in_words
+from overlay.text.severity_words import SAME_OWNER
 from parsers.cards.price_changes import ADDRESS, PRICE
 
 SAME = ("same-name", "same-url", "same-address", "same-text")
@@ -162,7 +163,7 @@ def explained(shown: Iterable[Badge]) -> list[tuple[str, Meaning]]:
     return [(kind, meaning) for kind, meaning in MEANINGS.items() if kind in kinds]
 
 
-_NAMING = re.compile(r"(.*: )(\S+?)(, of the same owner)?", re.DOTALL)
+_NAMING = re.compile(rf"(.*: )(\S+?)({re.escape(SAME_OWNER)})?", re.DOTALL)
 """The detail of a warning of SAME: a sentence, the id of the older listing, and whether it has the same owner."""
 
 

@@ -18,7 +18,7 @@ from tests.journey.test_upgrade import extracted
 
 CONTENT = {
     1: "2f7736931a2246834e31e22c8ca5f794ebae370c315a26539bd3a42fb53ec07f",
-    2: "cb57b624e30b09c640eda067ee7b1af331b86006479f1ad4987439e24fb7c3a7",
+    2: "5feb398f9630c894c8fd58305b08d03d18a805704ee4142aba9df1fa136f3e1b",
 }
 """By number: the SHA-256 of the content of the documents of one registry. A release has one number; the digest of a
 number that was released never changes."""

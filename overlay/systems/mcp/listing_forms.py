@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from overlay.search.analysis import stem, words
 from overlay.search.stop_words import content_words
 from overlay.text.interval_words import per
+from overlay.text.severity_words import SAME_OWNER
 from parsers.cards.intervals import interval_key
 from parsers.cards.usage import is_runnable
 from parsers.reasons import HIGH, INFO
@@ -166,7 +167,7 @@ def _warnings(warnings: Sequence[Json]) -> dict[str, Any]:
     codes: dict[str, None] = {}
     for warning in warnings:
         if warning["code"] in _SAME:
-            id_ = warning["detail"].removesuffix(", of the same owner").rpartition(": ")[2]
+            id_ = warning["detail"].removesuffix(SAME_OWNER).rpartition(": ")[2]
             earlier.setdefault(id_, []).append(_SAME[warning["code"]])
         elif warning.get("severity") != INFO:
             detail = f": {warning['detail']}" if warning.get("severity") == HIGH else ""

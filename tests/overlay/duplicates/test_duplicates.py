@@ -318,7 +318,7 @@ def test_a_listing_for_another_ones_address_cannot_take_its_name_to_another_url_
     gift = card("Alpha", url="https://mallory.example/")
     registry.block("1", inscribed("a", ALPHA, owner="alice"), inscribed("b", gift, owner="alice"), bodies=(ALPHA, gift))
     assert set(registry.warned("b")) == {"same-name"}
-    named_first = f"{outpoint_of('a')}, of the same owner"
+    named_first = f"{outpoint_of('a')}, of the same owner; in your name?"
     assert registry.warned("b")["same-name"].endswith(named_first)
     assert foretold(registry, gift, "alice") == {"same-name": named_first}
     moved = again("a", gift, 2)
@@ -335,7 +335,7 @@ def test_a_listing_for_another_ones_address_cannot_bring_in_a_pay_to_address_unn
     )  # fmt: skip
     assert registry.warned("b") == {}
     assert set(registry.warned("c")) == {"same-name"}
-    assert registry.warned("c")["same-name"].endswith(f"{outpoint_of('a')}, of the same owner")
+    assert registry.warned("c")["same-name"].endswith(f"{outpoint_of('a')}, of the same owner; in your name?")
     changed = priced("Alpha", "mallory takes it")
     registry.block("2", replace(again("a", changed, 2), owner="alice", state=replace(
         again("a", changed, 2).state, owner="alice")), bodies=(changed,))  # fmt: skip
@@ -838,6 +838,24 @@ def test_a_tool_that_runs_another_command_is_not_shown_instead_of_an_older_one(r
     registry.block("3", of_kind(again("a", later, 3)), bodies=(later,))
     assert "a" in registry.matching()
     assert registry.warned("a") == {}
+
+
+def test_a_second_tool_of_one_owner_is_warned_of_where_it_brings_another_command(registry: Registry) -> None:
+    def of_kind(event: Event) -> Event:
+        assert event.state is not None
+        return replace(event, state=replace(event.state, kind=Kind.TOOL))
+
+    first, same, other = (
+        json.dumps(
+            {"mcpServers": {"clock": {"command": "npx", "args": ["-y", package], "description": words}}}
+        ).encode()
+        for package, words in (("clock", "Tells the time."), ("clock", "Another text."), ("evil", "A third text."))
+    )
+    ids = ("a", first), ("b", same), ("c", other)
+    messages = (of_kind(inscribed(id_, body, number, owner="alice")) for number, (id_, body) in enumerate(ids))
+    registry.block("1", *messages, bodies=(first, same, other))
+    assert registry.warned("b") == {}
+    assert registry.warned("c")["same-name"].endswith(f"{outpoint_of('a')}, of the same owner; in your name?")
 
 
 def test_a_name_that_is_dropped_and_used_again_was_not_taken_meanwhile(registry: Registry) -> None:

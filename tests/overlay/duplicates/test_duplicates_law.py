@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from overlay.duplicates import text_key_table
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.duplicates.duplicate_status import DuplicateStatus
-from overlay.duplicates.text_keys import ADDRESS, CLUSTER, NAME, SIMILAR, TEXT, URL, digest
+from overlay.duplicates.text_keys import ADDRESS, CLUSTER, COMMAND, NAME, SIMILAR, TEXT, URL, digest
 from overlay.engines import EngineError, IndexPosition
 from overlay.search.document import AT_HOME, NAMED, Document, Fingerprint, Since, TextKey
 from overlay.search.facts import HERE
@@ -42,7 +42,7 @@ def documents(draw: st.DrawFn, registration: str) -> list[Document]:
             TextKey(CLUSTER, digest(str(index)), since) for index in range(first, first + draw(st.integers(1, 3)))
         ]
         named = since._replace(time=draw(st.integers(0, 3)))
-        for kind, values in ((NAME, "mn"), (URL, "u"), (ADDRESS, "pq"), (SIMILAR, "st")):
+        for kind, values in ((NAME, "mn"), (URL, "u"), (COMMAND, "c"), (ADDRESS, "pq"), (SIMILAR, "st")):
             messages = sorted(draw(st.sets(st.sampled_from(values))))
             text_keys += [TextKey(kind, digest(item), named if kind == SIMILAR else since) for item in messages]
         leads = {"destination": draw(st.integers(1, 3)), "host": draw(st.integers(0, 2))}
@@ -138,11 +138,10 @@ def is_of_owner(mine: Document, other: Document) -> bool:
 
 
 def is_known(kind: str, mine: Document, other: Document) -> bool:
-    """Whether the same owner said all of it before: the pay-to addresses, and with a name the URL."""
-    urls = values(mine, URL)
-    is_same_url = bool(urls) and urls <= values(other, URL)
+    """Whether the same owner said all of it before: the pay-to addresses, and with a name the URL and the command."""
+    leads = all(values(mine, held) <= values(other, held) for held in (URL, COMMAND))
     is_paid_there = values(mine, ADDRESS) <= values(other, ADDRESS)
-    return is_of_owner(mine, other) and is_paid_there and (kind not in (NAME, SIMILAR) or is_same_url)
+    return is_of_owner(mine, other) and is_paid_there and (kind not in (NAME, SIMILAR) or leads)
 
 
 def exempt(mine: Document, kind: str) -> bool:

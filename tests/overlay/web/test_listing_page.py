@@ -138,8 +138,8 @@ async def test_the_owner_of_a_listing_links_to_all_listings_of_the_owner(
             WarningText("another listing had this URL before: ", "a_0"),
         ),
         (
-            "same-name", "another listing had this name before: a_0, of the same owner",
-            WarningText("another listing had this name before: ", "a_0", ", of the same owner"),
+            "same-name", "another listing had this name before: a_0, of the same owner; in your name?",
+            WarningText("another listing had this name before: ", "a_0", ", of the same owner; in your name?"),
         ),
         ("same-name", "no id here", WarningText("no id here", "")),
         ("odd", "something: a_0", WarningText("something: a_0", "")),

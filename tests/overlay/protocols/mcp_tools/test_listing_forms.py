@@ -108,7 +108,7 @@ def test_prices_are_a_few_words_each_the_cheapest_first() -> None:
 def test_warnings_are_codes_severe_ones_have_their_details_and_older_listings_come_once() -> None:
     older = [
         {"code": code, "severity": "low", "pointer": "", "detail": f"another listing had this before: {ID}{ending}"}
-        for code, ending in (("same-name", ""), ("same-text", ", of the same owner"))
+        for code, ending in (("same-name", ""), ("same-text", ", of the same owner; in your name?"))
     ]
     others = [
         {"code": "unpinned", "severity": "low", "pointer": "/args", "detail": "the newest version is run"},
