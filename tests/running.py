@@ -21,6 +21,7 @@ import pytest
 
 from indexer.settings import sample_blocks
 from overlay.cli import main
+from tests.compiled import compile_loops
 from tests.conftest import ROOT
 from tests.waiting import PATIENCE
 
@@ -71,6 +72,7 @@ class Running:
         module: str = "overlay",
         **more: str,
     ) -> None:
+        compile_loops()
         self.cwd = cwd
         self._out, self._err = cwd / "out", cwd / "err"
         with self._out.open("w") as out, self._err.open("w") as errors:

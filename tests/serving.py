@@ -16,6 +16,7 @@ from indexer.store import Writer
 from overlay.app.composition import AppContext, build
 from overlay.app.runner import Runner
 from overlay.app.storage import open_duplicates, open_index, open_store
+from tests.compiled import compile_loops
 from tests.fakes import MemoryChain
 from tests.waiting import until
 
@@ -47,6 +48,7 @@ def built(folder: Path, chains: str, **flags: str) -> AppContext:
 @asynccontextmanager
 async def running(app_context: AppContext) -> AsyncIterator[tuple[Runner, asyncio.Task[None]]]:
     """The loops of a context, until the end."""
+    compile_loops()
     runner = Runner(app_context)
     task = asyncio.create_task(runner.run())
     try:

@@ -143,6 +143,11 @@ def _prepare(tokens: Iterable[Token]) -> None:
             token.attrSet("class", "stack")
         elif token.type == "th_open" and content is not None:
             heads.append("".join(child.content for child in content.children or ()))
+            if not heads[-1]:  # a heading without text is none
+                token.tag = "td"
+                token.attrSet("role", "cell")
+        elif token.type == "th_close" and not heads[-1]:
+            token.tag = "td"
         elif token.type == "tr_open":
             column = 0
         elif token.type == "td_open":

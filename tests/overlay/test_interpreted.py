@@ -14,7 +14,8 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from overlay.app.compilation import ALL_LOOPS, cache_folder, wait_until_compiled
+from overlay.app.compilation import ALL_LOOPS, cache_folder
+from tests.compiled import compile_loops
 from tests.running import Running
 
 QUESTIONS = (
@@ -38,8 +39,7 @@ PATHS = (*(f"/v1/search?q={quote_plus(text)}{more}" for text in QUESTIONS for mo
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
     """A cache that holds every kernel, and no mark that it does."""
-    for loops in ALL_LOOPS:
-        wait_until_compiled(loops)
+    compile_loops()
     folder = cache_folder(tmp_path / "numba")
     shutil.copytree(os.environ["NUMBA_CACHE_DIR"], folder, ignore=shutil.ignore_patterns("*.compiled", "*.lock"))
     return folder
