@@ -53,7 +53,7 @@ RULES = (
     _rule("planner: corrections", (_PLANNER + "_Planner._corrections", _nothing)),
     _rule("planner: corrections of outnumbered words", (_PLANNER + "OUTNUMBERED", 10**9)),
     _rule("planner: corrections of one lost letter", (_PLANNER + "_LOST_ONE", 0)),
-    _rule("planner: corrections before a generic ending", (_PLANNER + "_Planner._near_without_ending", _nothing)),
+    _rule("planner: corrections before a generic ending", (_PLANNER + "_Planner._near_without_ending", lambda *_: [])),
     _rule("planner: split forms", (_PLANNER + "_Planner._split", _nothing)),
     _rule("planner: completions", (_PLANNER + "MAX_COMPLETIONS", 0)),
     _rule("planner: power of rarity", (_PLANNER + "POWER", 1.0)),
