@@ -160,7 +160,7 @@ def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, 
     answers |= {"gasp_peers": "https://a.example", "submit_broadcast": "on", "arc_callback_token": "x" * 16}
     answers |= {"delegation_roots": "A" * 43, "relay": "on", "meaning": "off", "fetch_ports": "443", "probe": "off"}
     answers |= dict.fromkeys(("report", "contact", "imprint", "privacy", "terms"), "https://a.example/x")
-    answers |= {"hide_publish": "on"}
+    answers |= {"hide_publish": "on", "statistics": "on"}
     value = answers.get(key, "a:b")
     from_file = Settings.load(file=toml(tmp_path, f'{key} = "{value}"'))
     assert Settings.load(environ={f"A2B_{key.upper()}": value}) == from_file != Settings.load()

@@ -53,7 +53,7 @@ async def visit(session: ClientSession, kit: ChainKit, chain: MemoryChain) -> No
 
     chain.unconfirmed = {}
     chain.arrive(kit.mine(update))
-    page = await until_told(session, "/v1/search?q=louder", lambda page: page["items"])
+    page = await until_told(session, "/v1/search?q=louder", lambda page: page["matched"])
     assert (page["items"][0]["blockHeight"], "pending" in page["items"][0]) == (3, False)
     changes = (await get(session, "/v1/changes?since=0"))["changes"]
     assert [(change["op"], change["height"], change["reason"]) for change in changes][:2] == [

@@ -247,7 +247,8 @@ def test_the_inspector_lists_and_calls_tools(overlay_url: str) -> None:
         printed: dict[str, Any] = json.loads(done.stdout)
         return printed
 
-    assert len(inspect("--method", "tools/list")["tools"]) == len(TOOLS)
+    names = [tool["name"] for tool in inspect("--method", "tools/list")["tools"]]
+    assert names == [*(tool.name for tool in TOOLS), "motebit_identity"]
     searched = inspect("--method", "tools/call", "--tool-name", "search", "--tool-arg", "q=watchtower", "limit=3")
     assert searched["structuredContent"]["items"][0]["id"] == WATCHTOWER
 
