@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from overlay.api.search_request import from_pairs
 from overlay.search.meaning import FINDING, REORDERING, floor, latin_share, weight
-from overlay.search.nearest import fused
+from overlay.search.nearest import FAR, fused
 from overlay.search.planner import plan
 from overlay.search.query import Lookup, Operators, Query
 from overlay.search.term_dictionary import TermCounts, TermDictionary
@@ -89,26 +89,32 @@ def test_the_share_of_latin_letters_counts_no_digits_and_no_accents() -> None:
 def fused_scores(scores: Mapping[Any, float], cosines: Mapping[Any, float], share: float) -> dict[Any, float]:
     """The scores of the results, by id."""
     ids = list(dict.fromkeys((*scores, *cosines)))
-    columns = [np.array([of.get(id_, missing) for id_ in ids]) for of, missing in ((scores, 0.0), (cosines, np.nan))]
+    columns = [np.array([of.get(id_, 0.0) for id_ in ids]) for of in (scores, cosines)]
     results = dict(zip(ids, fused(*columns, share).tolist(), strict=True))
     return {id_: score for id_, score in results.items() if id_ in scores or score > 0}
 
 
+def scaled(cosine: float, greatest: float) -> float:
+    """How much of the share of meaning a cosine has."""
+    return (cosine / greatest - FAR) / (1 - FAR)
+
+
 def test_a_listing_without_words_of_the_question_comes_among_the_others() -> None:
     results = fused_scores({"both": 10.0, "words": 8.0}, {"both": 0.5, "meaning": 0.9, "far": 0.1}, 0.4)
-    assert results == pytest.approx({"both": 6.0 + 2.0, "words": 4.8, "meaning": 4.0})
+    assert results == pytest.approx({"both": 6.0 + 4 * scaled(0.5, 0.9), "words": 4.8, "meaning": 4.0})
 
 
 def test_without_results_by_words_the_nearest_are_the_results() -> None:
     assert fused_scores({}, {"far": 0.1, "near": 0.5, "nearer": 0.9}, 0.4) == pytest.approx(
-        {"near": 0.2, "nearer": 0.4}
+        {"near": 0.4 * scaled(0.5, 0.9), "nearer": 0.4}
     )
     assert fused_scores({}, {}, 0.4) == {}
 
 
-def test_a_single_cosine_adds_nothing() -> None:
-    assert fused_scores({"one": 3.0, "other": 3.0}, {"other": 0.9}, 0.2) == {"one": 0.8 * 3.0, "other": 0.8 * 3.0}
-    assert fused_scores({}, {"other": 0.9}, 0.4) == {}
+def test_a_single_cosine_is_the_greatest_and_adds_all() -> None:
+    results = fused_scores({"one": 3.0, "other": 3.0}, {"other": 0.2}, 0.2)
+    assert results == pytest.approx({"one": 0.8 * 3.0, "other": 3.0})
+    assert fused_scores({}, {"other": 0.2}, 0.4) == {"other": 0.4}
 
 
 IDS = st.integers(0, 9)
