@@ -29,7 +29,7 @@ class Writer:
         """Near misses written since the last trim, by chain."""
         self.run = ""
         """The mark of this run of the writer: another one after each loss of the connection."""
-        self._turn = Lock()
+        self._turn, self._is_closed = Lock(), False
         self.lock = writer_lock(engine)
         self.connection = self._connect()
 
@@ -53,16 +53,20 @@ class Writer:
         return self.engine.url.render_as_string()
 
     def close(self) -> None:
-        """Release the lock for another process; a transaction under way ends first."""
+        """Release the lock for another process; a transaction under way ends first, and none begins after it."""
         with self._turn:
+            self._is_closed = True
             self.lock.release()
             self.connection.close()
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """One transaction, and one at a time: the followers of several chains share this writer, and a reader of the
-        outbox must not see a number before a smaller one. Raises StoreError when the database refuses."""
+        outbox must not see a number before a smaller one. Raises StoreError when the database refuses, and after
+        `close`."""
         with self._turn:
+            if self._is_closed:  # of a thread that outlives its loop: it would take the lock again
+                raise StoreError(f"the writer of {self._name} is closed")
             try:
                 if self.connection.closed or self.connection.invalidated:
                     self.lock.release()

@@ -201,3 +201,10 @@ def test_the_epoch_stays_with_the_database(database_url: str, store: Store) -> N
     assert Store(again).outbox.epoch == store.outbox.epoch
     assert len(store.outbox.epoch) == 32
     again.dispose()
+
+
+def test_a_writer_that_is_closed_does_not_take_the_lock_again(store: Store, writer: Writer) -> None:
+    writer.close()
+    with pytest.raises(StoreError, match="is closed"):
+        block_writer.append(writer, "demo", [says("0")])
+    Writer(store.engine).close()
