@@ -3,16 +3,21 @@ process that compiles, again and again."""
 
 from __future__ import annotations
 
+import os
 from contextlib import redirect_stderr
 from functools import cache
 from io import StringIO
+from pathlib import Path
 
-from overlay.app.compilation import ALL_LOOPS, wait_until_compiled
+from overlay.app.compilation import ALL_LOOPS, cache_folder, wait_until_compiled
 
 
 @cache
 def compile_loops() -> None:
-    """Fill the cache of the test run, once."""
+    """Fill the cache that the environment names, once."""
+    if "NUMBA_CACHE_DIR" not in os.environ:
+        return
+    os.environ["NUMBA_CACHE_DIR"] = str(cache_folder(Path(os.environ["NUMBA_CACHE_DIR"])))
     with redirect_stderr(StringIO()):
         for loops in ALL_LOOPS:
             wait_until_compiled(loops)
