@@ -128,7 +128,7 @@ def _words(document: Document) -> dict[str, str]:
 class Canned:
     """An engine that finds the same 20 listings whatever it is asked."""
 
-    name, version, slow = "canned", "canned-1", False
+    name, version, slow, is_slow_engine = "canned", "canned-1", False, False
 
     def __init__(self, results: list[Document]) -> None:
         first = results[:20]
