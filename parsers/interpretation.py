@@ -6,8 +6,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 _progress, _interprets = threading.Condition(), threading.Event()
+_unprepared: set[str] = set()
 
 
 class _Thread(threading.local):
@@ -47,13 +49,33 @@ def compiles_here() -> bool:
     return _thread.compiles
 
 
-def wait_for(is_met: Callable[[], bool]) -> None:
-    """Wait for a condition that `prepared` is to bring, or until nothing is interpreted."""
-    with _progress:
-        _progress.wait_for(lambda: is_met() or not is_interpreting())
+def declare(kernel: Callable[..., Any]) -> None:
+    """Note a kernel that is not compiled or loaded yet."""
+    _unprepared.add(_name(kernel))
 
 
-def prepared() -> None:
-    """A kernel has been compiled or loaded."""
+def prepared(kernel: Callable[..., Any]) -> None:
+    """Note that a kernel has been compiled or loaded."""
     with _progress:
+        _unprepared.discard(_name(kernel))
         _progress.notify_all()
+
+
+def is_prepared(kernel: Callable[..., Any]) -> bool:
+    """Whether a kernel is compiled or loaded."""
+    return _name(kernel) not in _unprepared
+
+
+def unprepared() -> frozenset[str]:
+    """The imported kernels that have not been compiled or loaded in this process, as `module.name`."""
+    return frozenset(_unprepared)
+
+
+def wait_while_interpreted(kernel: Callable[..., Any]) -> None:
+    """Wait until a kernel is compiled or loaded, or none is interpreted any more."""
+    with _progress:
+        _progress.wait_for(lambda: is_prepared(kernel) or not is_interpreting())
+
+
+def _name(kernel: Callable[..., Any]) -> str:
+    return f"{kernel.__module__}.{kernel.__qualname__}"

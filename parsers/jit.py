@@ -33,20 +33,13 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from parsers.interpretation import compiles_here, is_interpreting, prepared, wait_for
+from parsers.interpretation import compiles_here, declare, is_interpreting, prepared
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
-_unprepared: set[str] = set()
-
-
 _functions: list[Callable[..., Any]] = []
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return f"{function.__module__}.{function.__qualname__}"
 
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -72,7 +65,7 @@ def kernel(
             raise ValueError(f"{function.__name__} has no parameters {', '.join(sorted(unknown))}")
         chosen: Callable[..., Any] | None = None
         scalars = tuple(_SCALARS.get(parameter.annotation) for parameter in parameters.values())
-        _unprepared.add(_name(function))
+        declare(function)
 
         @wraps(function)
         def call(*arguments: Any) -> Any:
@@ -84,8 +77,7 @@ def kernel(
 
                 numba_compiler.register(_functions)
                 chosen = numba_compiler.compile_kernel(function, parameters, writes, arguments)
-                _unprepared.discard(_name(function))
-                prepared()
+                prepared(function)
             return chosen(*arguments)
 
         return cast("Callable[_P, _R]", call)
@@ -113,21 +105,6 @@ def _unboxed(result: Any) -> Any:
         members = map(_unboxed, result)
         return tuple(members) if type(result) is tuple else type(result)(*members)
     return result
-
-
-def is_prepared(kernel: Callable[..., Any]) -> bool:
-    """Whether a kernel is compiled or loaded."""
-    return _name(kernel) not in _unprepared
-
-
-def wait_while_interpreted(kernel: Callable[..., Any]) -> None:
-    """Wait until a kernel is compiled or loaded, or none is interpreted any more."""
-    wait_for(lambda: is_prepared(kernel))
-
-
-def unprepared() -> frozenset[str]:
-    """The imported kernels that have not been compiled or loaded in this process, as `module.name`."""
-    return frozenset(_unprepared)
 
 
 def read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:

@@ -36,7 +36,7 @@ class ChainLoops:
 
     def __init__(self, followers: Sequence[Follower], *, ends_process: bool) -> None:
         self._followers, self._ends_process = followers, ends_process
-        self._compiling: asyncio.Task[None] | None = None
+        self._compiling = asyncio.Lock()
 
     def loops(self) -> list[Loop]:
         """A loop for each chain."""
@@ -69,26 +69,33 @@ class ChainLoops:
             raise SourceError(follower.progress.error)
 
     async def _open_and_run(self, follower: Follower) -> None:
-        if not follower.chain.sparse:  # a sparse source has no blocks to walk
+        if follower.chain.sparse:  # it has no blocks to walk
+            await self._start_and_run(follower)
+        elif not is_interpreting():
             await self._compile()
+            await self._start_and_run(follower)
+        else:
+            compiling = asyncio.create_task(self._compile())
+            try:
+                await self._start_and_run(follower)
+            finally:
+                compiling.cancel()
+                await asyncio.wait({compiling})
+
+    async def _compile(self) -> None:
+        """Compile the walk over blocks, once for all chains, and load it where kernels are interpreted meanwhile."""
+        async with self._compiling:
+            await compile_in_subprocess(BLOCK_LOOPS)
+            if is_interpreting():
+                await asyncio.to_thread(prepare, BLOCK_LOOPS)
+
+    async def _start_and_run(self, follower: Follower) -> None:
         await self._wait_for_earlier(follower)
         try:
             await follower.start()
         except OtherChainError as error:
             raise SourceError(str(error)) from None
         await follower.run()
-
-    async def _compile(self) -> None:
-        """Compile the walk over blocks, once for all chains: to its end, unless kernels are interpreted meanwhile."""
-        if self._compiling is None:
-            self._compiling = asyncio.create_task(self._prepare())
-        if not is_interpreting():
-            await asyncio.shield(self._compiling)
-
-    async def _prepare(self) -> None:
-        await compile_in_subprocess(BLOCK_LOOPS)
-        if is_interpreting():
-            await asyncio.to_thread(prepare, BLOCK_LOOPS)
 
     async def _wait_for_earlier(self, follower: Follower) -> None:
         """Let the chains that are configured before a new one open first, so that the first one holds a network of

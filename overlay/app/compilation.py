@@ -20,12 +20,15 @@ from functools import cache
 from hashlib import sha1
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from indexer.settings import Settings
 from overlay.app import version
 from overlay.text.terminal import complain
 from parsers.interpretation import compiling, interpret, is_interpreting
+
+if TYPE_CHECKING:
+    from overlay.engines import IndexPosition
 
 _ROOT = Path(__file__).parents[2]
 _CACHE = "NUMBA_CACHE_DIR"
@@ -169,7 +172,8 @@ def compile_once(name: str, *names: str) -> None:
             prepare(CompiledLoops(name, (), names))
             _mark(name).touch()
     for other in folder.parent.iterdir():
-        if _NAMES.fullmatch(other.name) and other.stat().st_mtime < time.time() - UNUSED_SECONDS:
+        is_other = other != folder and _NAMES.fullmatch(other.name)
+        if is_other and other.stat().st_mtime < time.time() - UNUSED_SECONDS:
             shutil.rmtree(other, ignore_errors=True)
 
 
@@ -191,10 +195,10 @@ def wait_until_compiled(loops: CompiledLoops = SEARCH_LOOPS) -> None:
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)  # noqa: S603
 
 
-def prepare_search(changes: int) -> None:
-    """For a command that reads an index of so many changes: interpret kernels where they are few and the search is not
-    compiled, else wait until it is."""
-    if changes <= MOST_INTERPRETED and not is_compiled(SEARCH_LOOPS):
+def prepare_search(position: IndexPosition | None) -> None:
+    """For a command that reads an index at this position: interpret kernels where it has few changes and the search is
+    not compiled, else wait until it is."""
+    if (position is None or position.seq <= MOST_INTERPRETED) and not is_compiled(SEARCH_LOOPS):
         interpret(on=True)
     else:
         wait_until_compiled()

@@ -278,7 +278,7 @@ def _local(settings: Settings, parameters: list[tuple[str, str]]) -> Any:
     from overlay.pricing.exchange_rates import ExchangeRates
 
     with closing(open_index(settings, create=False)) as engine:
-        prepare_search(position.seq if (position := engine.position()) else 0)
+        prepare_search(engine.position())
         needs_chains = any(name == "chain" for name, _ in parameters)
         exchange = exchange_of(settings) if _needs_rates(parameters) else ExchangeRates()
         question = from_pairs(parameters, _chains(engine, settings) if needs_chains else {}, exchange)

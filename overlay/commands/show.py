@@ -157,7 +157,7 @@ def _indexed(settings: Settings, id_: str) -> bytes | None:
     except MissingError:
         return None
     with closing(engine):
-        prepare_search(position.seq if (position := engine.position()) else 0)
+        prepare_search(engine.position())
         return engine.get(id_)
 
 

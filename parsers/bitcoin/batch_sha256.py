@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from parsers.bitcoin.intrinsics import copy, load8, load63
 from parsers.bitcoin.sha256_lanes import INITIAL_STATE, LANES, compress
+from parsers.bitcoin.tx import sha256d
 from parsers.bitcoin.watched_outpoints import Buffer, address
 from parsers.jit import compiled, kernel
 
@@ -196,7 +197,7 @@ def _hash_messages(base: int, _end: int, starts: IntArray, stops: IntArray, _spa
     """As `hash_messages`, one after the other."""
     for number, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
         if stop - start < LARGE:
-            rows[number] = _sha256d(base + start, stop - start)
+            rows[number] = np.frombuffer(sha256d(string_at(base + start, stop - start)), np.uint32)
 
 
 def _fold(base: int, count: int, _space: _Workspace, rows: Hashes) -> bool:
@@ -207,12 +208,8 @@ def _fold(base: int, count: int, _space: _Workspace, rows: Hashes) -> bool:
         pair = level[64 * number : 64 * number + 64]
         if 2 * number + 1 < count and pair[:32] == pair[32:]:
             return True
-        rows[number] = np.frombuffer(sha256(sha256(pair).digest()).digest(), np.uint32)
+        rows[number] = np.frombuffer(sha256d(pair), np.uint32)
     return False
-
-
-def _sha256d(begin: int, size: int) -> Hashes:
-    return np.frombuffer(sha256(sha256(string_at(begin, size)).digest()).digest(), np.uint32)
 
 
 @kernel("space", "rows", interpreted=_hash_messages)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from parsers import interpretation
 from parsers.bitcoin import block_loop as loop
 from parsers.bitcoin import tx
 from parsers.bitcoin.batch_sha256 import Hashes, digests, hash_ranges, strip_witnesses
@@ -81,7 +82,7 @@ def prepare() -> None:
 
 def is_prepared() -> bool:
     """Whether the loop over a block's bytes is compiled or loaded."""
-    return loop.is_prepared()
+    return interpretation.is_prepared(loop.scan)
 
 
 class BlockScan(NamedTuple):
@@ -128,7 +129,7 @@ INTERPRETED_BYTES = 1 << 18
 
 def _scan(data: Buffer, watched: WatchedOutpoints, segwit: bool, options: int = 0) -> BlockScan:
     if len(data) > INTERPRETED_BYTES:
-        loop.wait_while_interpreted()
+        interpretation.wait_while_interpreted(loop.scan)
     count, pos = first_transaction(data)
     array, base = address(data)
     batches: list[npt.NDArray[np.int64]] = []

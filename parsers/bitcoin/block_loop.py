@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from parsers import jit
 from parsers.bitcoin.intrinsics import load8, load16, load32, load63
 from parsers.bitcoin.outpoint_table import Watched, Words, fingerprint, holds
 from parsers.bitcoin.script_scan import is_template, may_hold_record
@@ -157,16 +156,6 @@ def scan(
         index += 1
     starts[index] = pos
     return pos, index, used, PLAIN
-
-
-def is_prepared() -> bool:
-    """Whether `scan` is compiled or loaded."""
-    return jit.is_prepared(scan)
-
-
-def wait_while_interpreted() -> None:
-    """Wait until `scan` is compiled or loaded, or nothing is interpreted."""
-    jit.wait_while_interpreted(scan)
 
 
 @compiled

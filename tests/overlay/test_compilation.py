@@ -165,7 +165,7 @@ def test_an_index_is_opened_without_kernels(tmp_path: Path) -> None:
     with closing(SearchIndex(f"native:{tmp_path}")) as index:
         index.replace([], [], IndexPosition("epoch", 7))
     program = (
-        "from parsers import jit\n"
+        "from parsers import interpretation as jit\n"
         "from overlay.engines import native\n"
         "from overlay.projection.search_index import SearchIndex\n"
         "kernels = jit.unprepared()\n"
@@ -254,7 +254,7 @@ def test_all_kernels_are_prepared_and_then_run_from_the_cache(loops: CompiledLoo
         "def refuse(*_): raise AssertionError('compiled again')\n"
         "numba.core.dispatcher._FunctionCompiler.compile = refuse\n"
         "compilation.prepare(loops)\n"
-        "from parsers.jit import unprepared\n"
+        "from parsers.interpretation import unprepared\n"
         "files = {source.removesuffix('.py').replace('/', '.') for source in loops.sources}\n"
         "left = [name for name in unprepared() if name.rpartition('.')[0] in files]\n"
         "assert not left, left\n"
