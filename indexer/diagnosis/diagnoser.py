@@ -182,16 +182,14 @@ class Diagnoser:
                 f"it was in a block of {chain} above height {height}, which a reorganisation took from the chain "
                 "(revert); it is listed again once it is in another block, unless its coins are spent otherwise"
             )
-            seen = step("seen", detail, ok=False)
         else:
             detail = (
                 "the registry has no record of it: it is not in a block that is indexed, or nothing in it is meant for "
                 "the registry; diagnose its raw bytes to see what they would say"
             )
-            seen = step("seen", detail, ok=False)
         return {
             "txid": hex_id, "found": False, "where": "nowhere", "source": None,
-            "steps": [seen], "records": [], "listed": [],
+            "steps": [step("seen", detail, ok=False)], "records": [], "listed": [],
         }  # fmt: skip
 
     def _of_mempool(self, txid: bytes, pending: list[Unconfirmed]) -> dict[str, Any]:

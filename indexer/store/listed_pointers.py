@@ -23,11 +23,11 @@ class ListedPointerQueries(Queries):
         """The outbox position (epoch and sequence number) and the status, live or burned, of each listing from a
         pointer; None where they must be counted again."""
         with self._engine.connect() as connection:
-            if outbox.position_of(connection, POSITION) is None:
+            if (seq := outbox.position_of(connection, POSITION)) is None:
                 return None
-            epoch, seq = connection.execute(
-                select(outbox_positions.c.epoch, outbox_positions.c.seq).where(outbox_positions.c.name == POSITION)
-            ).one()
+            epoch = connection.execute(
+                select(outbox_positions.c.epoch).where(outbox_positions.c.name == POSITION)
+            ).scalar_one()
             return epoch, seq, dict(connection.execute(select(listed_pointers)).all())
 
 

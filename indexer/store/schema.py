@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from sqlalchemy import (
     BigInteger,
@@ -47,6 +47,7 @@ _Type = TypeEngine[Any] | type[TypeEngine[Any]]
 
 _Fill = Callable[[Connection], None]
 _Judge = Callable[[Connection], list[str]]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 """Text compared byte by byte, as SQLite does by default: ids are sorted as bytes (law 18)."""
@@ -106,21 +107,19 @@ def original_table(name: str, *parts: SchemaItem, restored: Mapping[str, Any] | 
 def fills(table: Table) -> Callable[[_Fill], _Fill]:
     """Decorates the function that fills a rebuilt table from original ones, where a restore or an import left it
     empty."""
-
-    def add(fill: _Fill) -> _Fill:
-        table.info["fill"] = fill
-        return fill
-
-    return add
+    return _stored_with(table, "fill")
 
 
 def judges(table: Table) -> Callable[[_Judge], _Judge]:
     """Decorates the function that names what is wrong with the restored rows of a table, and of others that belong to
     it."""
+    return _stored_with(table, "judge")
 
-    def add(judge: _Judge) -> _Judge:
-        table.info["judge"] = judge
-        return judge
+
+def _stored_with(table: Table, name: str) -> Callable[[_Function], _Function]:
+    def add(function: _Function) -> _Function:
+        table.info[name] = function
+        return function
 
     return add
 

@@ -12,8 +12,6 @@ from indexer.store.database import writing
 from indexer.store.queries import Queries, Row, upsert
 from indexer.store.schema import columns_of, original_table
 
-KEPT_DAYS = 90
-
 
 class DayCounts(NamedTuple):
     """Searches of a day, those of them without results and those with results by their meaning alone, and listings

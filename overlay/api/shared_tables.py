@@ -11,6 +11,9 @@ WAYS = 8
 
 DAY_SECONDS = 86_400
 
+KEPT_DAYS = 90
+"""Days of which counts of searches are stored."""
+
 FEWEST_CLIENTS = 5
 """Clients of a word before it is more than a hash."""
 

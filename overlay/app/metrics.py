@@ -18,7 +18,6 @@ from prometheus_client.registry import Collector
 from indexer.model import EventKind
 from indexer.setting_values import ListenAddress
 from indexer.store import DATABASE_ERRORS
-from indexer.store.search_counts import KEPT_DAYS
 from indexer.sync.progress import SyncProgress
 from overlay.api import status_api
 from overlay.api.answers import PROCESS, ROUTE_PATHS, Answer
@@ -31,6 +30,7 @@ from overlay.api.routes import TEXT, Route
 from overlay.api.search_statistics import GAUGES, OPENED
 from overlay.api.server import close, create_runner, listen, refuse_others
 from overlay.api.services import ProcessInfo
+from overlay.api.shared_tables import KEPT_DAYS
 from overlay.app.logs import ERRORS, WARNINGS
 from overlay.app.supervision import DATABASE_FAULTS
 from overlay.app.workers import CLEAN_SECONDS

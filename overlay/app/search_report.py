@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from indexer.store.search_counts import KEPT_DAYS, DayCounts, SearchCountQueries, delete_counts
+from indexer.store.search_counts import DayCounts, SearchCountQueries, delete_counts
 from overlay.api.search_statistics import FLUSH_SECONDS, SearchStatistics
-from overlay.api.shared_tables import DAY_SECONDS
+from overlay.api.shared_tables import DAY_SECONDS, KEPT_DAYS
 from overlay.jobs import PeriodicJob, Role
 from overlay.text.timestamps import timestamp
 

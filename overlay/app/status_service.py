@@ -546,8 +546,8 @@ class StatusService:
 
     def _save_counts(self, writer: Writer, chain: str) -> None:
         """Store what the status of other processes counts, or else each of them would."""
-        mark = self._store.chain_counts.mark(chain)
         if self._store.chain_counts.get(chain) is None:
+            mark = self._store.chain_counts.mark(chain)
             store_counts(writer, chain, mark, self._store.registrations.counts(chain))
         self._pointers.save(writer)
 

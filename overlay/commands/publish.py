@@ -4,7 +4,7 @@ without `--broadcast`."""
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from overlay.publish.registration_output import RegistrationOutput, TransactionEffect
     from overlay.publish.transactions import Draft
     from parsers.bitcoin.tx import Outpoint, Transaction
+    from parsers.inscriptions.output_record import OutputRecord
     from parsers.reasons import Reason
 
 MOST_REASONS = 4
@@ -229,7 +230,7 @@ def sign(args: Namespace) -> int:
     """Sign a transaction from a file."""
     import json
 
-    from overlay.publish.registration_output import payee
+    from overlay.publish.scripts import payee
     from overlay.publish.wallet_file import read_draft
 
     key = _key(args)
@@ -259,7 +260,7 @@ def _check_effect(args: Namespace, draft: Draft, effect: TransactionEffect) -> N
     records = [output_record.read(draft.tx, vout) for vout in range(len(draft.tx.outputs))]
     if any(record.pointer for record in records):
         return
-    reasons = [reason.explanation for reason in _reasons_against(draft.tx)]
+    reasons = [reason.explanation for reason in _reasons_against(draft.tx, records)]
     raise RegistrationError(
         f"{args.file} registers nothing, and is not sent: {'; '.join(reasons) or 'no output has a card'}"
     )
@@ -520,14 +521,12 @@ def _checked(args: Namespace, card: bytes, kind: str | None, owner: str = "", id
         return check(card, kind, EarlierListings(index.search, owner, id_).reasons) | {"compared": True}
 
 
-def _reasons_against(tx: Transaction) -> list[Reason]:
-    """Reasons against registrations in the outputs of a transaction."""
+def _reasons_against(tx: Transaction, records: Iterable[OutputRecord]) -> list[Reason]:
+    """Reasons against registrations in the outputs of a transaction, whose records these are."""
     from indexer.diagnosis.ignored_records import ignored_records
     from indexer.headers.networks import RULES
     from indexer.resolution import verdict
-    from parsers.inscriptions import output_record
 
-    records = [output_record.read(tx, vout) for vout in range(len(tx.outputs))]
     judged = [verdict.judge_registration(record, elsewhere=False, one_sat_rule=True) for record in records]
     ignored = ignored_records(tx, RULES["bsv"], set(), MOST_REASONS)
     return [reason for event in (*judged, *ignored) if event for reason in event.reasons][:MOST_REASONS]

@@ -6,13 +6,12 @@ from argparse import Namespace
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from overlay.api.shared_tables import KEPT_DAYS
 from overlay.commands.options import UsageError, add_json, command, print_answer, settings_of
 from overlay.text.terminal import say
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
-
-_MOST_DAYS = 90
 
 
 def add(commands: Commands) -> None:
@@ -24,7 +23,7 @@ def add(commands: Commands) -> None:
         more="Servers count with A2B_STATISTICS=on; a word is counted from the fifth client of a day on that searches "
         "for it.",
     )  # fmt: skip
-    parser.add_argument("--days", metavar="N", type=int, default=7, help=f"the last N days, up to {_MOST_DAYS} [7]")
+    parser.add_argument("--days", metavar="N", type=int, default=7, help=f"the last N days, up to {KEPT_DAYS} [7]")
     add_json(parser)
 
 
@@ -33,8 +32,8 @@ def stats(args: Namespace) -> int:
     from overlay.app.search_report import search_report
     from overlay.app.storage import open_store
 
-    if not 1 <= args.days <= _MOST_DAYS:
-        raise UsageError(f"--days is {args.days}, and must be from 1 to {_MOST_DAYS}")
+    if not 1 <= args.days <= KEPT_DAYS:
+        raise UsageError(f"--days is {args.days}, and must be from 1 to {KEPT_DAYS}")
     with closing(open_store(settings_of(args), create=False)) as store:
         report = search_report(store.search_counts, args.days)
     print_answer(args, report, _show)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from overlay.publish.coins import Coin
+from overlay.publish.scripts import payee
 from parsers.bitcoin import address
 from parsers.bitcoin.tx import Outpoint
 
@@ -41,7 +42,7 @@ async def coin_faults(node: PaymentNode, coins: Sequence[Coin], owner: bytes) ->
         elif output.satoshis != coin.satoshis:
             faults[coin.outpoint] = f"has {output.satoshis:,} satoshis, not {coin.satoshis:,}"
         elif address.lock(output.script) != address.lock(coin.script or owner):
-            faults[coin.outpoint] = f"belongs to {_payee(output.script, network)}, not to {_payee(owner, network)}"
+            faults[coin.outpoint] = f"belongs to {payee(output.script, network)}, not to {payee(owner, network)}"
     return faults
 
 
@@ -69,7 +70,3 @@ async def unmined_reason(node: PaymentNode, txid: str) -> str:
             return f"{subject} {entry.rate:,} satoshis for 1,000 bytes, and the node mines from {least:,}"
         todo += entry.parents
     return ""
-
-
-def _payee(script: bytes, network: str) -> str:
-    return address.owner(script, "bsv", network) or "a script without an address"

@@ -9,6 +9,7 @@ from indexer.model import EventKind
 from indexer.resolution import verdict
 from overlay.listings.ids import parse_id
 from overlay.publish.coins import Coin
+from overlay.publish.scripts import payee
 from overlay.publish.transactions import Draft
 from overlay.text.safe_text import on_one_line
 from parsers.bitcoin import address
@@ -129,11 +130,6 @@ def _new_texts(tx: Transaction, vout: int, network: str) -> list[str]:
         return []
     name = name_of(record.inscription.body, record.kind)
     return [registration_text(record.kind, name, payee(record.script, network))]
-
-
-def payee(script: bytes, network: str) -> str:
-    """The address on a network that a script pays to, or that there is none."""
-    return address.owner(script, "bsv", network) or "a script without an address"
 
 
 def _quoted(name: str) -> str:

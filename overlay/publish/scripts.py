@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from parsers.bitcoin import address
 from parsers.bitcoin.script import OP_RETURN, pushes
 from parsers.cards import Kind
 from parsers.cards.deprecation import Deprecation, map_fields
@@ -59,3 +60,8 @@ def pointers(domain: str, card: bytes | None, coin: str) -> list[bytes]:
         bytes((OP_RETURN,)) + pushes(pointer.MARK, f"{number}/{len(parts)}".encode(), part)
         for number, part in enumerate(parts, 1)
     ]
+
+
+def payee(script: bytes, network: str) -> str:
+    """The address on a network that a script pays to, or that there is none."""
+    return address.owner(script, "bsv", network) or "a script without an address"

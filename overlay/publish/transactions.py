@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from indexer.resolution.lineage import OutputRanges, SatLocation
 from overlay.publish.coins import Coin, CoinsError, largest_first
 from overlay.publish.keys import PublisherKey
+from overlay.publish.scripts import payee
 from parsers.bitcoin import address, beef, signatures
 from parsers.bitcoin.bump import MerklePath
 from parsers.bitcoin.script import OP_CODESEPARATOR, OP_ENDIF, OP_IF, OP_NOTIF, OP_RETURN, ops, p2pkh, pushes
@@ -155,8 +156,8 @@ def sign(draft: Draft, key: PublisherKey, *, forkid: bool = True) -> Draft:
     coin pays to another key."""
     for vin, spent in enumerate(draft.spent):
         if address.lock(spent.script) != key.script:
-            payee = address.owner(spent.script, "bsv", key.network) or "a script without an address"
-            raise CoinsError(f"coin {draft.tx.inputs[vin].prevout} belongs to {payee}, not to {key.address}")
+            holder = payee(spent.script, key.network)
+            raise CoinsError(f"coin {draft.tx.inputs[vin].prevout} belongs to {holder}, not to {key.address}")
     inputs = tuple(
         tx_input._replace(
             script=sign_p2pkh(draft.tx, vin, key.private, spent.satoshis, script_code(spent.script), forkid=forkid)

@@ -118,8 +118,11 @@ def html_answer(
     """A page; with an entity tag where it may be cached. `connects` are the origins that its scripts may call besides
     this server."""
     caching = {"ETag": etag, "Cache-Control": REVALIDATE} if etag else {"Cache-Control": "no-store"}
-    policy = _POLICY.replace("connect-src 'self'", " ".join(["connect-src 'self'", *connects]))
-    return Answer(body=body, status=status, headers={**_HEADERS, "Content-Security-Policy": policy, **caching})
+    answer = Answer(body=body, status=status, headers={**_HEADERS, **caching})
+    if connects:
+        wider = " ".join(["connect-src 'self'", *connects])
+        answer.headers["Content-Security-Policy"] = _POLICY.replace("connect-src 'self'", wider)
+    return answer
 
 
 def wants_json(request: web.Request) -> bool:

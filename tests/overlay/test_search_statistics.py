@@ -23,14 +23,14 @@ from sqlalchemy import Engine, select
 from indexer.store import Store, StoreError, connect
 from indexer.store.clients import StoredClient
 from indexer.store.schema import metadata
-from indexer.store.search_counts import KEPT_DAYS, DayCounts, MissedWord, add_counts, delete_counts, missed_words
+from indexer.store.search_counts import DayCounts, MissedWord, add_counts, delete_counts, missed_words
 from overlay.api import identity_key
 from overlay.api.client_tokens import ClientTokens, digest
 from overlay.api.counters import Counters
 from overlay.api.search_request import from_pairs
 from overlay.api.search_statistics import CountedSearch, Outcome, SearchStatistics, counted, public_words
 from overlay.api.services import AppServices
-from overlay.api.shared_tables import DAY_SECONDS, FEWEST_CLIENTS
+from overlay.api.shared_tables import DAY_SECONDS, FEWEST_CLIENTS, KEPT_DAYS
 from overlay.app.metrics import PATHS, create_metrics_app
 from overlay.app.search_report import forget_searches, search_report
 from overlay.search.query import Hit, Hits
